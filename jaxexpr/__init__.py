@@ -1,0 +1,32 @@
+"""Expressivity of neural networks: lengths, growth and transitions of curves, with errors."""
+
+from jaxexpr import curves, datasets, laws, theory
+from jaxexpr.activations import Activation
+from jaxexpr.ensemble import Interrupted, estimate
+from jaxexpr.kernels import kernel, measure, trajectory
+from jaxexpr.moments import Estimate
+from jaxexpr.networks import MLP
+from jaxexpr.probes import Probe, probe
+from jaxexpr.verdicts import Verdict, judge, verdict
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "MLP",
+    "Activation",
+    "Estimate",
+    "Interrupted",
+    "Probe",
+    "Verdict",
+    "curves",
+    "datasets",
+    "estimate",
+    "judge",
+    "kernel",
+    "laws",
+    "measure",
+    "probe",
+    "theory",
+    "trajectory",
+    "verdict",
+]

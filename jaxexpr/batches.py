@@ -1,0 +1,180 @@
+"""Many networks at a time: how many side by side, on which devices, how many a call.
+
+One compiled function computes any number of networks into a buffer of fixed size. Nothing here
+changes a number beyond rounding.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import AxisType, PartitionSpec
+
+from jaxexpr import checks
+from jaxexpr.curves import Curve
+from jaxexpr.kernels import observe, probe_names
+from jaxexpr.networks import MLP, over_sweep
+from jaxexpr.probes import Pass
+
+_BUFFER_BYTES = 2**24
+_CPU_BATCH_BYTES = 2**22
+_MOST_NETWORKS = 8192
+_STEP_SECONDS = 1.0
+
+
+def default_memory() -> float:
+    """Bytes for what is in flight: 1 GiB on CPU, half the device's memory elsewhere."""
+    device = jax.local_devices()[0]
+    stats = None if device.platform == "cpu" else device.memory_stats()
+    return 0.5 * stats["bytes_limit"] if stats else 2.0**30
+
+
+def layout(
+    net: MLP, passes: tuple[Pass, ...], budget: float, batch: int | None
+) -> tuple[int, int, int]:
+    """Sweep axes to loop over, networks side by side, and networks a buffer holds."""
+    size = np.dtype(net.dtype).itemsize
+    widest = max(a * b for a, b in zip(net.widths, net.widths[1:], strict=False))
+    rows = max(p.nodes.count * (1 if p.nodes.kind == "grid" else 2) for p in passes)
+    one_cell = size * (2 * widest + 5 * rows * max(net.widths))
+    shape, loops = net.sweep_shape, 0
+    while loops < len(shape) and one_cell * np.prod(shape[loops:]) > budget:
+        loops += 1
+    in_flight = one_cell * float(np.prod(shape[loops:]))
+    if batch is None:
+        # On CPU a batched product is slower than a plain one, and a loop over small networks is
+        # slower than a batch: together they fit the caches (measured at widths 8 to 784).
+        cpu = jax.default_backend() == "cpu"
+        most = min(budget, _CPU_BATCH_BYTES) if cpu else budget
+        batch = int(np.clip(most // in_flight, 1, 64 if cpu else 1024))
+    batch = checks.integer("batch", batch)
+    kept = 12 * net.depth * len(probe_names(passes)) * int(np.prod(shape))
+    buffer = int(np.clip(_BUFFER_BYTES // kept, 1, _MOST_NETWORKS))
+    return loops, batch, max(buffer // batch, 1) * batch
+
+
+@functools.partial(jax.jit, static_argnames=("passes", "shape"))
+def _many(
+    net: MLP,
+    curve: Curve,
+    key: jax.Array,
+    first: jax.Array,
+    count: jax.Array,
+    *,
+    passes: tuple[Pass, ...],
+    shape: tuple[int, int, int],
+) -> Any:
+    """Numbers of the networks ``first, ..., first + count - 1`` at the head of a fixed buffer.
+
+    The count is traced, so chunks of any size are one compilation.
+    """
+    loops, batch, capacity = shape
+
+    def one(index: jax.Array) -> Any:
+        own = jax.random.fold_in(key, index)
+        look = functools.partial(observe, key=own, curve=curve, passes=passes, coarser=True)
+        return over_sweep(look, loops=loops)(net)
+
+    def together(index: jax.Array) -> Any:
+        numbers = index + jnp.arange(batch, dtype=jnp.uint32)
+        if batch == 1:
+            return jax.tree.map(lambda x: x[None], one(index))
+        return jax.vmap(one)(numbers)
+
+    like = jax.eval_shape(together, jnp.zeros((), jnp.uint32))
+    empty = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape[1:]), x.dtype), like)
+
+    def body(state: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
+        done, buffer = state
+        out = together(first + done.astype(jnp.uint32))
+        put = functools.partial(lax.dynamic_update_slice_in_dim, start_index=done, axis=0)
+        return done + batch, jax.tree.map(put, buffer, out)
+
+    return lax.while_loop(lambda s: s[0] < count, body, (jnp.zeros((), jnp.int32), empty))[1]
+
+
+@functools.lru_cache(maxsize=32)
+def _on_all(
+    devices: tuple[Any, ...], passes: tuple[Pass, ...], shape: tuple[int, int, int]
+) -> Callable[..., Any]:
+    """Return ``_many`` with the networks split over devices: one range of numbers for each."""
+    mesh = jax.make_mesh((len(devices),), ("nets",), axis_types=(AxisType.Auto,), devices=devices)
+    split, whole = PartitionSpec("nets"), PartitionSpec()
+
+    def share(net: Any, curve: Any, key: Any, first: Any, count: Any) -> Any:
+        return _many(net, curve, key, first[0], count[0], passes=passes, shape=shape)
+
+    return jax.jit(
+        jax.shard_map(
+            share,
+            mesh=mesh,
+            in_specs=(whole, whole, whole, split, split),
+            out_specs=split,
+            check_vma=False,
+        )
+    )
+
+
+def stepper(
+    net: MLP, curve: Curve, key: jax.Array, passes: tuple[Pass, ...], shape: tuple[int, int, int]
+) -> Callable[[int, int], Any]:
+    """Return ``step(first, count)``: the numbers of these networks, as NumPy arrays."""
+    dtype = net.dtype
+    net = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), dtype), net)
+    curve = curve.astype(dtype)
+    devices = jax.local_devices()
+    many = functools.partial(_many, passes=passes, shape=shape)
+    capacity = shape[2]
+
+    if len(devices) == 1:
+
+        def step(first: int, count: int) -> Any:
+            out = jax.device_get(many(net, curve, key, np.uint32(first), np.int32(count)))
+            return jax.tree.map(lambda x: x[:count], out)
+
+        return step
+
+    sharded = _on_all(tuple(devices), passes, shape)
+
+    def step_on_all(first: int, count: int) -> Any:
+        each = -(-count // len(devices))
+        starts = np.arange(len(devices)) * each
+        counts = np.clip(count - starts, 0, each)
+        firsts = (first + starts).astype(np.uint32)
+        out = jax.device_get(sharded(net, curve, key, firsts, counts.astype(np.int32)))
+        kept = np.concatenate([d * capacity + np.arange(c) for d, c in enumerate(counts)])
+        return jax.tree.map(lambda x: x[kept], out)
+
+    return step_on_all
+
+
+class Pace:
+    """How many networks to ask for at a time: about a second's work, found by doing it."""
+
+    def __init__(
+        self, shape: tuple[int, int, int], chunk: int | None, *, steady: bool = False
+    ) -> None:
+        self._chunk, self._steady = chunk, steady
+        self._count = max(shape[1], 4)
+        self._most = shape[2] * jax.local_device_count()
+
+    def count(self, done: int) -> int:
+        """How many networks to ask for after `done` of them; `steady` ignores the clock."""
+        wanted = max(64, done // 4) if self._steady else self._count
+        # More than the buffers hold would overwrite what is in them.
+        return min(wanted if self._chunk is None else self._chunk, self._most)
+
+    def timed(self, work: Callable[[], Any]) -> Any:
+        began = time.monotonic()
+        result = work()
+        seconds = max(time.monotonic() - began, 1e-6)
+        growth = np.clip(_STEP_SECONDS / seconds, 0.5, 8.0)
+        self._count = int(np.clip(self._count * growth, 1, self._most))
+        return result

@@ -1,0 +1,154 @@
+"""Checks of what a caller hands in: each failure names the argument, its value and the mend.
+
+Traced values pass unchecked: under ``jit``, ``vmap`` or ``grad`` they have no value to look at.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def shown(value: Any, limit: int = 60) -> str:
+    """Return ``repr(value)`` cut to `limit` characters, for messages."""
+    if isinstance(value, np.ndarray | jax.Array) and value.ndim == 0:
+        value = value.item()
+    text = " ".join(repr(value).split())
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def is_traced(value: Any) -> bool:
+    """Whether `value` is a tracer, whose entries are not known yet."""
+    return isinstance(value, jax.core.Tracer)
+
+
+def numeric(name: str, value: Any) -> Any:
+    """Return `value` if it is a real number or an array of finite real numbers.
+
+    JAX arrays and tracers come back as they are, everything else as a NumPy array.
+    Raises ValueError for text, None, complex numbers, ragged lists, NaN and infinity.
+    """
+    if is_traced(value):
+        return value
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise TypeError
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name}={shown(value)} is not numeric: give a real number or an array of them"
+        ) from None
+    if array.size == 0:
+        raise ValueError(
+            f"{name}={shown(value)} is empty, of shape {array.shape}: give at least one number"
+        )
+    bad = ~np.isfinite(array)
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        place = f" at index {where}" if where else ""
+        raise ValueError(
+            f"{name} holds {array[where]}{place}: give finite numbers (clean the input first)"
+        )
+    return value if isinstance(value, jax.Array | int | float) else array
+
+
+def non_negative(name: str, value: Any, mend: str = "give a number >= 0") -> Any:
+    """Return `value` if all its entries are finite and >= 0."""
+    value = numeric(name, value)
+    if not is_traced(value) and np.any(np.asarray(value) < 0):
+        raise ValueError(f"{name}={shown(value)} is negative: {mend}")
+    return value
+
+
+def fraction(name: str, value: Any) -> Any:
+    """Return `value` if all its entries lie in [0, 1]."""
+    value = numeric(name, value)
+    if not is_traced(value):
+        array = np.asarray(value)
+        if np.any((array < 0) | (array > 1)):
+            raise ValueError(
+                f"{name}={shown(value)} lies outside [0, 1]: give a probability, such as 0.5"
+            )
+    return value
+
+
+def level(value: Any) -> float:
+    """Return `value` as a float if it is a probability strictly between 0 and 1."""
+    good = isinstance(value, int | float | np.number) and 0 < float(value) < 1
+    if not good:
+        raise ValueError(f"level={shown(value)} lies outside (0, 1): give for instance 0.001")
+    return float(value)
+
+
+def sequence(name: str, value: Any) -> tuple[float, ...]:
+    """Return `value` as floats if it is a flat sequence of finite numbers; it may be empty."""
+    if np.ndim(value) != 1:
+        raise ValueError(f"{name}={shown(value)}: give a sequence of numbers")
+    return tuple(float(x) for x in numeric(name, value)) if len(value) else ()
+
+
+def integer(name: str, value: Any, minimum: int = 1) -> int:
+    """Return `value` as an int if it is a whole number >= `minimum`."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or int(value) < minimum:
+        raise ValueError(f"{name}={shown(value)}: give an integer >= {minimum}")
+    return int(value)
+
+
+def positive(name: str, value: Any) -> float:
+    """Return `value` as a float if it is one finite number > 0."""
+    array = numeric(name, value)
+    if np.ndim(array) != 0 or not float(array) > 0:
+        raise ValueError(f"{name}={shown(value)}: give one number > 0")
+    return float(array)
+
+
+def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
+    """Return `value` if it is among `allowed`; the message suggests the nearest name."""
+    names = tuple(allowed)
+    if isinstance(value, str) and value in names:
+        return value
+    lower = {n.lower(): n for n in names}
+    near = difflib.get_close_matches(str(value).lower(), lower, n=1)
+    near = [lower[n] for n in near]
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"{name}={shown(value)} is unknown: choose one of {', '.join(names)}{hint}")
+
+
+def random_key(name: str, value: Any) -> jax.Array:
+    """Return `value` if it is one typed JAX random key."""
+    if not isinstance(value, jax.Array) or not jax.dtypes.issubdtype(
+        value.dtype, jax.dtypes.prng_key
+    ):
+        raise ValueError(f"{name}={shown(value)} is no random key: give jax.random.key(seed)")
+    if value.shape != ():
+        raise ValueError(f"{name} has shape {value.shape}: give one key, not an array of keys")
+    return value
+
+
+def floating(name: str, value: Any) -> str:
+    """Return the name of a precision, ``"float32"`` or ``"float64"``."""
+    try:
+        found = None if value is None else np.dtype(value).name
+    except TypeError:
+        found = None
+    return one_of(name, value if found is None else found, ("float32", "float64"))
+
+
+def held(name: str, value: Any, dtype: str) -> None:
+    """Refuse numbers that `dtype` turns into infinity or into 0."""
+    if is_traced(value):
+        return
+    array = np.asarray(value, np.float64)
+    with np.errstate(over="ignore", under="ignore"):
+        cast = array.astype(dtype)
+    lost = ~np.isfinite(cast) | ((cast == 0) & (array != 0))
+    if lost.any():
+        raise ValueError(
+            f"{name} holds {array[lost][0]}, which {dtype} cannot: rescale it, or use a network "
+            "with dtype='float64'"
+        )

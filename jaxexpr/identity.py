@@ -1,0 +1,84 @@
+"""A digest of all that determines the numbers of an estimate.
+
+What was gathered for one network, curve, key and set of probes must never be continued with
+another. Users' own functions (probes, curves, activations) are told apart by their code and by
+what they close over; where that has no lasting identity, continuing is refused rather than
+risked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import types
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxexpr.curves import Curve
+from jaxexpr.networks import MLP
+from jaxexpr.probes import Pass
+
+
+def fingerprint(net: MLP, curve: Curve, key: jax.Array, passes: tuple[Pass, ...]) -> str:
+    """Return the digest of an estimate's network, curve, key, methods, points and probes."""
+    digest = hashlib.sha256()
+    numbers = [*jax.tree.leaves(net), *curve.arrays]
+    whole = (
+        (net.widths, net.dtype, net.activation, str(jax.tree.structure((net.weights, net.biases)))),
+        (curve.kind, curve.domain, curve.point, curve.shape),
+        [(item.nodes, item.gram, item.probes) for item in passes],
+        [np.asarray(leaf).astype(net.dtype) for leaf in numbers],
+        (str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key))),
+    )
+    for part in _parts(whole, set()):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _parts(value: Any, seen: set[int]) -> Iterable[bytes]:
+    """Bytes that say what `value` is, down to the code of functions."""
+    if isinstance(value, jax.core.Tracer):
+        yield str(value.aval).encode()  # a function may keep what it saw while it was traced
+    elif isinstance(value, np.ndarray | np.generic | jax.Array):
+        array = np.asarray(value)
+        yield f"{array.dtype}{array.shape}".encode() + array.tobytes()
+    elif isinstance(value, tuple | list):
+        yield f"({len(value)}".encode()
+        for item in value:
+            yield from _parts(item, seen)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        yield type(value).__qualname__.encode()
+        for field in dataclasses.fields(value):
+            yield from _parts(getattr(value, field.name), seen)
+    elif isinstance(value, functools.partial):
+        yield from _parts((value.func, value.args, sorted(value.keywords.items())), seen)
+    elif isinstance(value, types.FunctionType):
+        if id(value) not in seen:
+            yield from _function(value, seen | {id(value)})
+    elif isinstance(value, types.CodeType):
+        yield value.co_code
+        yield from _parts((value.co_consts, value.co_names), seen)
+    elif callable(value) and hasattr(value, "__qualname__"):
+        yield f"{value.__module__}.{value.__qualname__}".encode()
+    else:
+        yield repr(value).encode()
+
+
+def _function(value: types.FunctionType, seen: set[int]) -> Iterable[bytes]:
+    yield f"{value.__module__}.{value.__qualname__}".encode()
+    yield from _parts(value.__code__, seen)
+    yield from _parts(value.__defaults__ or (), seen)
+    for cell in value.__closure__ or ():
+        yield from _parts(cell.cell_contents, seen)
+    # Globals that the code names: another module-level constant is another function. Modules and
+    # library functions are known by their names.
+    for name in value.__code__.co_names:
+        found = value.__globals__.get(name)
+        if isinstance(found, bool | int | float | str | tuple | np.ndarray | jax.Array):
+            yield from _parts((name, found), seen)
+        elif isinstance(found, types.FunctionType) and found.__module__ == value.__module__:
+            yield from _parts(found, seen)

@@ -1,0 +1,308 @@
+"""One network, one curve: pure kernels.
+
+``kernel`` draws the network from its key, ``measure`` takes its parameters. Neither batches: the
+runner (``ensemble``) and the caller's own ``vmap`` do that.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxexpr import activations, checks, laws
+from jaxexpr.curves import Curve, as_curve
+from jaxexpr.networks import MLP, Params, double_enabled, over_sweep, precision
+from jaxexpr.probes import Number, Pass, left_out, plan
+from jaxexpr.propagation import Layer, Nodes, dot, power_of_two, propagate, propagate_params
+
+
+def kernel(
+    net: MLP,
+    curve: Curve,
+    *,
+    probes: Any = ("length", "growth"),
+    method: str = "auto",
+    points: int | None = None,
+) -> Callable[[jax.Array], dict[str, jax.Array]]:
+    """Return ``f(key)``: draw one network, measure one curve in it.
+
+    ``f`` is pure and not jitted: use it inside your own jit, vmap, scan and grad (with respect to
+    the numbers in the laws and the points of the curve).
+
+    Returns
+    -------
+    f : from a key to ``{probe: sweep + (depth,)}`` in the precision of the network. NaN marks a
+        layer where this network has no such number (growth above a layer that is dead on the
+        whole curve). A length beyond the range of the precision is ``inf`` or 0: ask for
+        ``log_length`` in deep networks, or use ``estimate``, which keeps the exponent.
+
+    Raises
+    ------
+    ValueError
+        as ``estimate``; and when called, for float64 where ``jax_enable_x64`` is off.
+
+    >>> from jaxexpr import curves, laws
+    >>> net = MLP((2, 8, 8), laws.Gaussian(1.5), laws.Zero())
+    >>> f = kernel(net, curves.line([1.0, 0.0], [0.0, 1.0]))
+    >>> jax.vmap(f)(jax.random.split(jax.random.key(0), 5))["growth"].shape
+    (5, 2)
+    """
+    curve, passes = checked(net, curve, probes, method, points)
+
+    def one(key: jax.Array) -> dict[str, jax.Array]:
+        checks.random_key("key", key)
+        if net.dtype == "float64" and not double_enabled():
+            raise ValueError(
+                "net has dtype='float64' but jax_enable_x64 is off here: switch it on, or use "
+                "estimate or measure, which do so themselves"
+            )
+        numbers = over_sweep(lambda n: observe(n, key, curve, passes, coarser=False))(net)
+        return {name: _plain(numbers[name][0]) for name in probe_names(passes)}
+
+    return one
+
+
+def measure(
+    params: Params,
+    curve: Curve,
+    *,
+    activation: str | activations.Activation = "relu",
+    probes: Any = ("length", "growth"),
+    method: str = "auto",
+    points: int | None = None,
+) -> dict[str, Any]:
+    """Measure one curve in one given network.
+
+    Parameters
+    ----------
+    params : ``(W, b)`` of each hidden layer, W ``(fan_in, fan_out)``, b ``(fan_out,)``. NumPy
+        float64 is computed in float64 whatever JAX's global flag says, JAX arrays in their own
+        precision. A sequence of such pairs, as from ``MLP.init``.
+    curve, probes, method, points : as for ``estimate``; ``method="gram"`` draws networks and is
+        refused.
+
+    Returns
+    -------
+    ``{probe: (depth,)}``, NumPy float64 (JAX arrays if `params` is traced); NaN where the network
+    has no such number (growth above a layer that is dead on the whole curve).
+
+    Raises
+    ------
+    ValueError
+        naming the layer, for shapes that do not chain, NaN or infinite entries, a curve of
+        another space; and as ``estimate``.
+
+    >>> from jaxexpr import curves
+    >>> W, b = np.array([[3.0, 0.0], [4.0, -1.0]]), np.zeros(2)
+    >>> measure(((W, b),), curves.line([0, 0], [1, 0]))["length"].round(12).tolist()
+    [3.0]
+    """
+    params, curve, phi, dtype = _given(params, curve, activation)
+    if method == "gram":
+        raise ValueError(
+            "method='gram' draws networks and params are given: use 'tangent' or 'grid'"
+        )
+    passes = plan(probes, method, points, phi, whole=curve.whole)
+    leaves = jax.tree.leaves(params)
+    if any(checks.is_traced(x) for x in (*leaves, *curve.arrays)):
+        return {n: _plain(v) for n, v in _measured(params, curve, phi, passes).items()}
+    with precision(dtype):
+        params = jax.tree.map(lambda x: jnp.asarray(x).astype(dtype), params)
+        numbers = _measured_jit(params, curve.astype(dtype), phi, passes)
+    return {
+        name: np.ldexp(np.asarray(n.value, np.float64), np.asarray(n.exponent))
+        for name, n in numbers.items()
+    }
+
+
+def trajectory(
+    params: Params,
+    curve: Curve,
+    *,
+    activation: str | activations.Activation = "relu",
+    points: int = 1001,
+) -> list[np.ndarray]:
+    """Return the curve's image in every layer of one network, for pictures.
+
+    Parameters
+    ----------
+    params, curve, activation : as for ``measure``.
+    points : equally spaced in the curve's parameter, both ends among them.
+
+    Returns
+    -------
+    The curve itself ``(points, n_in)``, then the pre-activations of each layer
+    ``(points, width)``; NumPy arrays in the precision of `params`.
+
+    >>> from jaxexpr import curves, laws
+    >>> params = MLP((2, 8, 4), laws.Gaussian(1.5), laws.Zero()).init(jax.random.key(0))
+    >>> [h.shape for h in trajectory(params, curves.circle([1.0, 0], [0, 1.0]), points=5)]
+    [(5, 2), (5, 8), (5, 4)]
+    """
+    params, curve, phi, dtype = _given(params, curve, activation)
+    nodes = Nodes("grid", checks.integer("points", points, minimum=2))
+    if curve.whole:
+        raise ValueError("curve is an infinite line, which has no last point: give a segment")
+    with precision(dtype):
+        curve = curve.astype(dtype)
+        z = curve.points(jnp.asarray(nodes.parameters(curve), dtype))
+        images = [np.asarray(z)]
+        for weights, biases in params:
+            h = dot(z, jnp.asarray(weights).astype(dtype)) + jnp.asarray(biases).astype(dtype)[None]
+            images.append(np.asarray(h))
+            z = phi(h)
+    return images
+
+
+def _given(
+    params: Params, curve: Curve, activation: str | activations.Activation
+) -> tuple[Params, Curve, activations.Activation, str]:
+    """Check given parameters and choose the precision: float64 for NumPy float64."""
+    params = _checked_params(params)
+    curve = _fitting("params[0][0]", int(np.shape(params[0][0])[0]), as_curve("curve", curve))
+    leaves = jax.tree.leaves(params)
+    double = any(isinstance(x, np.ndarray) and x.dtype == np.float64 for x in leaves)
+    kinds = {np.dtype(x.dtype) for x in leaves}
+    dtype = "float64" if double or np.dtype(np.float64) in kinds else "float32"
+    return params, curve, activations.get(activation), dtype
+
+
+def checked(
+    net: Any, curve: Any, probes: Any, method: str, points: int | None
+) -> tuple[Curve, tuple[Pass, ...]]:
+    """Check what a measurement is made of, and plan its passes."""
+    if not isinstance(net, MLP):
+        raise ValueError(f"net={checks.shown(net)} is no network: give jaxexpr.MLP(...)")
+    curve = _fitting("net.widths[0]", net.widths[0], as_curve("curve", curve))
+    _distinct_in(net.dtype, curve)
+    passes = plan(probes, method, points, net.activation, whole=curve.whole)
+    if method == "gram":
+        for index in range(len(net.weights)):
+            law = net.weights[index]
+            if not isinstance(law, laws.Gaussian):
+                raise ValueError(
+                    f"method='gram' needs dense Gaussian weights and weights[{index}] is "
+                    f"{checks.shown(law)}: use method='tangent' or 'grid'"
+                )
+    return curve, passes
+
+
+def _distinct_in(dtype: str, curve: Curve) -> None:
+    """Refuse a curve that the precision cannot hold, or whose ends it cannot tell apart."""
+    for array in curve.arrays:
+        checks.held("curve", array, dtype)
+    if curve.kind == "line" and not any(checks.is_traced(a) for a in curve.arrays):
+        ends = [np.asarray(array, dtype) for array in curve.arrays]
+        if np.array_equal(ends[0], ends[1]):
+            raise ValueError(
+                f"curve has equal end points in {dtype}: give points farther apart, or a network "
+                "with dtype='float64'"
+            )
+
+
+def _fitting(name: str, width: int, curve: Curve) -> Curve:
+    if curve.shape != (width,):
+        raise ValueError(
+            f"curve lives in shape {curve.shape} and {name} is {width}: give points of shape "
+            f"({width},), or a network of that input"
+        )
+    return curve
+
+
+def probe_names(passes: tuple[Pass, ...]) -> list[str]:
+    """Names of all probes, pass by pass."""
+    return [probe.name for item in passes for probe in item.probes]
+
+
+def _seen(item: Pass, layer: Layer, fewer: Layer | None, *, coarser: bool) -> dict[str, Any]:
+    """All that one pass keeps of a layer.
+
+    ``{probe: (number, coarser - fine, dead segments, whether the image is finite)}``.
+    """
+    dead = left_out(layer).value
+    sound = jnp.isfinite(jnp.sum(layer.segments))
+    if layer.dz is not None:
+        sound = sound & jnp.isfinite(jnp.max(jnp.abs(layer.z)))
+    seen: dict[str, Any] = {}
+    for probe in item.probes:
+        number = probe(layer)
+        if not coarser:
+            seen[probe.name] = (number,)
+            continue
+        rough = jnp.full_like(number.value, jnp.nan) if fewer is None else probe(fewer).value
+        seen[probe.name] = (number, rough - number.value, dead, sound)
+    return seen
+
+
+def observe(
+    net: MLP, key: jax.Array, curve: Curve, passes: tuple[Pass, ...], *, coarser: bool
+) -> dict[str, Any]:
+    """Send the curve through one network, pass by pass, and gather what the probes say.
+
+    Returns ``{probe: (number, ...)}``; with `coarser` also how much the number changes at fewer
+    nodes, the count of segments without a length below the layer, and whether the image is
+    finite. Arrays ``(depth,)``.
+    """
+    seen: dict[str, Any] = {}
+    for item in passes:
+        look = functools.partial(_seen, item, coarser=coarser)
+        seen |= propagate(net, key, curve, item.nodes, look, gram=item.gram)
+    return seen
+
+
+def _measured(
+    params: Params, curve: Curve, phi: activations.Activation, passes: tuple[Pass, ...]
+) -> dict[str, Number]:
+    seen: dict[str, Any] = {}
+    for item in passes:
+        look = functools.partial(_seen, item, coarser=False)
+        seen |= propagate_params(params, phi, curve, item.nodes, look)
+    return {name: seen[name][0] for name in probe_names(passes)}
+
+
+_measured_jit = jax.jit(_measured, static_argnums=(2, 3))
+
+
+def _plain(number: Number) -> jax.Array:
+    """The number itself, in its own precision; in two halves, since 2**exponent may not fit."""
+    dtype = number.value.dtype
+    limit = int(np.finfo(dtype).maxexp) - 2
+    half = jnp.clip(number.exponent // 2, -limit, limit)
+    rest = jnp.clip(number.exponent - half, -limit, limit)
+    return number.value * power_of_two(half, dtype) * power_of_two(rest, dtype)
+
+
+def _array(value: Any) -> Any:
+    return value if hasattr(value, "dtype") else np.asarray(value)
+
+
+def _checked_params(params: Any) -> Params:
+    try:
+        pairs = [(w, b) for w, b in params]
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"params={checks.shown(params)}: give a sequence of pairs (W, b), one a layer"
+        ) from None
+    if not pairs:
+        raise ValueError("params=() is empty: give (W, b) of at least one layer")
+    checked: list[tuple[Any, Any]] = []
+    below = None
+    for i, (weights, biases) in enumerate(pairs):
+        weights = checks.numeric(f"params[{i}][0]", weights)
+        biases = checks.numeric(f"params[{i}][1]", biases)
+        shape = np.shape(weights)
+        if len(shape) != 2 or 0 in shape or (below is not None and shape[0] != below):
+            wanted = "(fan_in, fan_out)" if below is None else f"({below}, fan_out)"
+            raise ValueError(f"params[{i}][0] has shape {shape}: give W of shape {wanted}")
+        if np.shape(biases) != shape[1:]:
+            raise ValueError(
+                f"params[{i}][1] has shape {np.shape(biases)}: give b of shape {shape[1:]}"
+            )
+        below = shape[1]
+        checked.append((_array(weights), _array(biases)))
+    return tuple(checked)

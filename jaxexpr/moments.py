@@ -1,0 +1,206 @@
+"""Running means and errors, merged exactly, and the ``Estimate`` that is made of them.
+
+Everything here is NumPy float64 on the host. Numbers may be far outside a float's range while
+they are gathered (a length in a deep network), so moments carry a power of two apart.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxexpr import checks
+
+
+class Moments(NamedTuple):
+    """Count, mean and sum of squared deviations, of numbers in units of ``2**exponent``.
+
+    All arrays have the shape of one number, ``sweep + (depth,)``.
+    """
+
+    n: np.ndarray
+    mean: np.ndarray
+    squares: np.ndarray
+    exponent: np.ndarray
+
+    @staticmethod
+    def of(values: np.ndarray, exponents: np.ndarray) -> Moments:
+        """Moments of ``values * 2**exponents`` over the first axis; values not finite are left out.
+
+        >>> Moments.of(np.array([[1.0], [3.0], [np.nan]]), np.zeros((3, 1), int)).mean.tolist()
+        [2.0]
+        """
+        values = np.asarray(values, np.float64)
+        kept = np.isfinite(values)
+        # The unit is the largest value's own size, so that squares neither overflow nor vanish; a
+        # zero has no size and must not set it.
+        values, own = np.frexp(np.where(kept, values, 0.0))
+        exponents = exponents + own
+        sized = values != 0
+        exponent = np.max(np.where(sized, exponents, _LEAST), axis=0, initial=_LEAST)
+        shift = np.clip(exponents - exponent, -3000, 0)
+        values = np.ldexp(values, shift)
+        count = kept.sum(axis=0)
+        mean = values.sum(axis=0) / np.maximum(count, 1)
+        squares = np.where(kept, (values - mean) ** 2, 0.0).sum(axis=0)
+        return Moments(count, mean, squares, exponent)
+
+    def merge(self, other: Moments) -> Moments:
+        """Moments of both sets together (Chan, Golub and LeVeque 1983)."""
+        exponent = np.maximum(self.exponent, other.exponent)
+        a, b = self._in_units(exponent), other._in_units(exponent)
+        count = a.n + b.n
+        some = np.maximum(count, 1)
+        step = b.mean - a.mean
+        mean = a.mean + step * b.n / some
+        squares = a.squares + b.squares + step**2 * (a.n * b.n / some)
+        return Moments(count, mean, squares, exponent)
+
+    def _in_units(self, exponent: np.ndarray) -> Moments:
+        shift = np.clip(self.exponent - exponent, -3000, 0)
+        return Moments(
+            self.n, np.ldexp(self.mean, shift), np.ldexp(self.squares, 2 * shift), exponent
+        )
+
+
+_LEAST = -(2**24)
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """A mean over random networks, with its error.
+
+    Attributes
+    ----------
+    name : the probe.
+    mean : ``sweep + (depth,)``, float64; NaN where no network has the number (``n`` is 0 there).
+    sem : standard error of the mean; infinite below two networks.
+    n : how many networks went into the mean, same shape.
+    left_out : mean number of segments of a network that had no length below the layer, and so no
+        growth factor there.
+    failed : networks whose number was infinite, or NaN because the image in this layer was not
+        finite (overflow within one layer).
+    discretisation : how far the mean moves when the curve is looked at through every third
+        tangent, or every second point of the grid: the size of the discretisation error of that
+        coarser look, above that of `mean`. NaN below 3 points.
+    draws : networks drawn.
+    method, points : how, and at how many points of the curve.
+    """
+
+    name: str
+    mean: np.ndarray
+    sem: np.ndarray
+    n: np.ndarray
+    left_out: np.ndarray
+    failed: np.ndarray
+    discretisation: np.ndarray
+    draws: int
+    method: str
+    points: int
+    gathered: Gathered | None = dataclasses.field(default=None, repr=False)
+
+    @staticmethod
+    def of(samples: Any, name: str = "samples") -> Estimate:
+        """Estimate of your own: the mean over the first axis of independent `samples`.
+
+        Samples that are not finite are left out. The last axis is taken for layers where results
+        are printed; ``samples`` of shape ``(n,)`` make one layer.
+
+        >>> Estimate.of([[1.0, 2.0], [3.0, 2.0]]).mean.tolist()
+        [2.0, 2.0]
+        """
+        try:
+            values = np.asarray(samples, np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"samples={checks.shown(samples)} is not numeric: give a real number or an array "
+                "of them"
+            ) from None
+        if values.ndim == 0 or values.size == 0:
+            raise ValueError(
+                f"samples has shape {values.shape}: give independent numbers along the first axis"
+            )
+        values = values[:, None] if values.ndim == 1 else values
+        moments = Moments.of(values, np.zeros(values.shape, np.int64))
+        none = np.full(values.shape[1:], np.nan)
+        empty = Moments(np.zeros(none.shape, np.int64), none, none, np.zeros(none.shape, np.int64))
+        failed = (~np.isfinite(values)).sum(axis=0)
+        gathered = Gathered(moments, empty, np.zeros(none.shape), failed, len(values), "")
+        made = gathered.estimate(name, "samples", 0)
+        return dataclasses.replace(made, gathered=None)
+
+    @property
+    def std(self) -> np.ndarray:
+        """Standard deviation over networks."""
+        return self.sem * np.sqrt(self.n)
+
+    @property
+    def converged(self) -> np.ndarray:
+        """Whether the discretisation error is known and below the larger of 1 % and 3 `sem`."""
+        with np.errstate(invalid="ignore"):
+            return self.discretisation <= np.maximum(0.01 * np.abs(self.mean), 3 * self.sem)
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Two-sided confidence interval of the mean by Student's t; ``(low, high)``."""
+        from scipy.special import stdtrit
+
+        level = checks.level(level)
+        width = stdtrit(np.maximum(self.n - 1, 1), 0.5 + level / 2) * self.sem
+        return self.mean - width, self.mean + width
+
+    def __repr__(self) -> str:
+        head = f"{self.name}: {self.draws} networks, {self.method} at {self.points} points"
+        if self.mean.ndim > 1:
+            cells = " x ".join(map(str, self.mean.shape[:-1]))
+            return f"<{head}, {cells} cells, {self.mean.shape[-1]} layers>"
+        rows = [
+            f"  layer {i + 1}: {mean:.6g} +- {sem:.2g}" + ("" if n == self.draws else f" (n={n})")
+            for i, (mean, sem, n) in enumerate(zip(self.mean, self.sem, self.n, strict=True))
+        ]
+        return "\n".join([head, *rows])
+
+
+class Gathered(NamedTuple):
+    """All that is kept of the networks drawn so far; enough to go on with more."""
+
+    moments: Moments
+    coarser: Moments
+    left_out: np.ndarray
+    failed: np.ndarray
+    draws: int
+    fingerprint: str
+
+    def merge(self, other: Gathered) -> Gathered:
+        return Gathered(
+            self.moments.merge(other.moments),
+            self.coarser.merge(other.coarser),
+            self.left_out + other.left_out,
+            self.failed + other.failed,
+            self.draws + other.draws,
+            self.fingerprint,
+        )
+
+    def estimate(self, name: str, method: str, points: int) -> Estimate:
+        """The estimate that these moments make."""
+        count, mean, squares, exponent = self.moments
+        none, few = count < 1, count < 2
+        with np.errstate(over="ignore"):
+            mean = np.ldexp(np.where(none, np.nan, mean), exponent)
+            spread = np.sqrt(squares / np.maximum(count - 1, 1) / np.maximum(count, 1))
+            sem = np.where(few, np.inf, np.ldexp(spread, exponent))
+            delta = np.ldexp(np.abs(self.coarser.mean), self.coarser.exponent)
+        return Estimate(
+            name=name,
+            mean=mean,
+            sem=sem,
+            n=count,
+            left_out=self.left_out / max(self.draws, 1),
+            failed=self.failed,
+            discretisation=np.where(self.coarser.n < 1, np.nan, delta),
+            draws=self.draws,
+            method=method,
+            points=points,
+            gathered=self,
+        )

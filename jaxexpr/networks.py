@@ -1,0 +1,272 @@
+"""Random networks: a static description with laws, that draws parameters.
+
+A network here is its hidden layers: ``h = z @ W + b``, ``z' = phi(h)``, W of shape
+``(fan_in, fan_out)``. One description drives the sampler, the propagation and the theory, so
+the scaling convention (weights divided by ``sqrt(fan_in)``) stands in one place: ``LayerSpec``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxexpr import activations, checks, laws, noise
+
+Params = tuple[tuple[Any, Any], ...]
+
+
+class LayerSpec(NamedTuple):
+    """The laws of one layer: a pytree of scalars."""
+
+    weights: laws.Law
+    biases: laws.Law
+
+    def weight_scale(self, fan_in: int, dtype: jnp.dtype) -> jax.Array:
+        """What multiplies a unit matrix: the law's scale over ``sqrt(fan_in)``."""
+        return jnp.asarray(self.weights.scale, dtype) / math.sqrt(fan_in)
+
+    def draw_unit(
+        self, seed: noise.Seed, layer: Any, fan_in: int, fan_out: int, dtype: jnp.dtype
+    ) -> jax.Array:
+        """Draw the matrix of `layer` of the network of `seed`, without its scale.
+
+        Cells of a sweep that differ in scale alone share it.
+        """
+        words = noise.words(noise.child(seed, layer, 0), (fan_in, fan_out))
+        return self.weights.unit(words, dtype)
+
+    def draw_biases(
+        self, seed: noise.Seed, layer: Any, fan_out: int, dtype: jnp.dtype
+    ) -> jax.Array:
+        """Draw the biases of `layer`, shape ``(fan_out,)``."""
+        return self.biases.draw(noise.child(seed, layer, 1), (fan_out,), dtype)
+
+
+class Run(NamedTuple):
+    """Consecutive layers of one size and one kind of law: one loop instead of many copies."""
+
+    first: int
+    layers: int
+    fan_in: int
+    fan_out: int
+
+
+def _per_layer(name: str, value: Any, depth: int) -> tuple[laws.Law, ...]:
+    if isinstance(value, laws.Law):
+        return (value,)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        if len(value) != depth:
+            raise ValueError(
+                f"{name} has {len(value)} entries for {depth} layers: give one law, or {depth}"
+            )
+        return tuple(laws.as_law(f"{name}[{i}]", law) for i, law in enumerate(value))
+    return (laws.as_law(name, value),)
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclasses.dataclass(frozen=True, init=False)
+class MLP:
+    """A random fully connected network.
+
+    Parameters
+    ----------
+    widths : ``(n_in, k_1, ..., k_d)``: input dimension, then the width of each hidden layer.
+    weights, biases : a law, or a sequence of d laws. Weights are divided by ``sqrt(fan_in)``,
+        biases are taken as they are. Arrays in the laws are a sweep: they broadcast together
+        and lead every result.
+    activation : a name (relu, leaky_relu, hard_tanh, tanh, erf, abs, linear) or an
+        ``Activation``.
+    dtype : ``"float32"`` or ``"float64"``, the precision of everything computed with this
+        network, products included. Both precisions see the same draw.
+
+    Raises
+    ------
+    ValueError
+        naming the argument, for widths below 1, fewer than one layer, a law that is none, an
+        unknown activation, a precision other than these two, sweeps that do not broadcast.
+
+    >>> net = MLP((2, 8, 8), laws.Gaussian(1.5), laws.Zero(), "relu")
+    >>> [(W.shape, b.shape) for W, b in net.init(jax.random.key(0))]
+    [((2, 8), (8,)), ((8, 8), (8,))]
+    """
+
+    widths: tuple[int, ...]
+    weights: tuple[laws.Law, ...]
+    biases: tuple[laws.Law, ...]
+    activation: activations.Activation
+    dtype: str
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        weights: laws.Law | Sequence[laws.Law],
+        biases: laws.Law | Sequence[laws.Law],
+        activation: str | activations.Activation = "relu",
+        *,
+        dtype: Any = "float32",
+    ) -> None:
+        if not isinstance(widths, Sequence | np.ndarray) or isinstance(widths, str):
+            raise ValueError(
+                f"widths={checks.shown(widths)}: give a sequence (n_in, k_1, ..., k_d)"
+            )
+        sizes = tuple(checks.integer(f"widths[{i}]", w) for i, w in enumerate(widths))
+        if len(sizes) < 2:
+            raise ValueError(
+                f"widths={checks.shown(sizes)} has no layer: give (n_in, k_1, ..., k_d) with d >= 1"
+            )
+        depth = len(sizes) - 1
+        name = checks.floating("dtype", dtype)
+        values = {
+            "widths": sizes,
+            "weights": _per_layer("weights", weights, depth),
+            "biases": _per_layer("biases", biases, depth),
+            "activation": activations.get(activation),
+            "dtype": name,
+        }
+        for field, value in values.items():
+            object.__setattr__(self, field, value)
+        _ = self.sweep_shape
+        for side, found in (("weights", self.weights), ("biases", self.biases)):
+            for leaf in jax.tree.leaves(found):
+                checks.held(side, leaf, name)
+
+    def tree_flatten(self) -> tuple[Any, Any]:
+        return (self.weights, self.biases), (self.widths, self.activation, self.dtype)
+
+    @classmethod
+    def tree_unflatten(cls, static: Any, children: Any) -> MLP:
+        net = object.__new__(cls)
+        fields = ("widths", "activation", "dtype", "weights", "biases")
+        for field, value in zip(fields, (*static, *children), strict=True):
+            object.__setattr__(net, field, value)
+        return net
+
+    @property
+    def depth(self) -> int:
+        """Number of layers d."""
+        return len(self.widths) - 1
+
+    @property
+    def units(self) -> int:
+        """Number of units in all layers."""
+        return sum(self.widths[1:])
+
+    @property
+    def sweep_shape(self) -> tuple[int, ...]:
+        """Broadcast shape of all the numbers in the laws; ``()`` without a sweep."""
+        shapes = [np.shape(leaf) for leaf in jax.tree.leaves(self)]
+        try:
+            return np.broadcast_shapes(*shapes, ())
+        except ValueError:
+            raise ValueError(
+                f"weights and biases hold arrays of shapes {shapes} that do not broadcast: "
+                "give each sweep an axis of its own, such as sigma[:, None] and density[None, :]"
+            ) from None
+
+    def layer(self, index: int) -> LayerSpec:
+        """Laws of layer `index`, 0 the first."""
+        weights = self.weights[index if len(self.weights) > 1 else 0]
+        biases = self.biases[index if len(self.biases) > 1 else 0]
+        return LayerSpec(weights, biases)
+
+    def runs(self) -> list[Run]:
+        """Cut the layers into runs of equal sizes and equal kinds of law."""
+        runs: list[Run] = []
+        kinds: list[Any] = [jax.tree.structure(self.layer(i)) for i in range(self.depth)]
+        for i, (fan_in, fan_out) in enumerate(zip(self.widths, self.widths[1:], strict=False)):
+            last = runs[-1] if runs else None
+            if (
+                last
+                and (last.fan_in, last.fan_out) == (fan_in, fan_out)
+                and kinds[i - 1] == kinds[i]
+            ):
+                runs[-1] = last._replace(layers=last.layers + 1)
+            else:
+                runs.append(Run(i, 1, fan_in, fan_out))
+        return runs
+
+    def init(self, key: jax.Array) -> Params:
+        """Draw the parameters of one network.
+
+        Returns a tuple of ``(W, b)`` of shapes ``sweep + (fan_in, fan_out)`` and
+        ``sweep + (fan_out,)``: the very network that ``kernel`` measures with this key.
+        """
+        checks.random_key("key", key)
+
+        def draw(net: MLP) -> Params:
+            dtype = jnp.dtype(net.dtype)
+            seed, params = noise.seed(key), []
+            for i, (fan_in, fan_out) in enumerate(zip(net.widths, net.widths[1:], strict=False)):
+                spec = net.layer(i)
+                unit = spec.draw_unit(seed, i, fan_in, fan_out, dtype)
+                weights = spec.weight_scale(fan_in, dtype) * unit
+                params.append((weights, spec.draw_biases(seed, i, fan_out, dtype)))
+            return tuple(params)
+
+        with precision(self.dtype):
+            return over_sweep(draw)(self)
+
+
+def precision(dtype: str) -> Any:
+    """Context in which `dtype` is computed as itself, whatever JAX's global flag says.
+
+    Inside another trace the caller's flag rules; float64 is refused there if it is off.
+    """
+    return jax.enable_x64(double_enabled() or dtype == "float64")
+
+
+def double_enabled() -> bool:
+    """Whether JAX computes in float64 where we stand."""
+    return bool(jax.config.read("jax_enable_x64"))
+
+
+def over_sweep(function: Any, *, loops: int = 0) -> Any:
+    """Map ``function(net)`` over the sweep of `net`, axis by axis.
+
+    A number that does not vary along an axis stays unbatched there, so what depends on it alone
+    (a mask on the density, a unit matrix on nothing) is computed once for the whole axis. The
+    first `loops` axes run one cell after another, to save memory.
+    """
+
+    def mapped(net: MLP) -> Any:
+        shape = net.sweep_shape
+        dtype = jnp.dtype(net.dtype)
+
+        def full(leaf: Any) -> jax.Array:
+            array = jnp.asarray(leaf).astype(dtype)
+            return array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
+
+        leaves, tree = jax.tree.flatten(jax.tree.map(full, net))
+
+        def descend(leaves: list[jax.Array], axes: tuple[int, ...]) -> Any:
+            if not axes:
+                return function(jax.tree.unflatten(tree, leaves))
+            varies = [leaf.shape[0] > 1 for leaf in leaves]
+            inner = [leaf if v else leaf[0] for leaf, v in zip(leaves, varies, strict=True)]
+            if not any(varies):
+                return jax.tree.map(lambda x: x[None], descend(inner, axes[1:]))
+            if len(shape) - len(axes) < loops:
+                moving = [leaf for leaf, v in zip(inner, varies, strict=True) if v]
+
+                def cell(numbers: list[jax.Array]) -> Any:
+                    fresh = iter(numbers)
+                    merged = [next(fresh) if v else x for v, x in zip(varies, inner, strict=True)]
+                    return descend(merged, axes[1:])
+
+                return lax.map(cell, moving)
+            return jax.vmap(
+                lambda ls: descend(ls, axes[1:]),
+                in_axes=([0 if v else None for v in varies],),
+                axis_size=axes[0],
+            )(inner)
+
+        return descend(leaves, shape)
+
+    return mapped

@@ -1,0 +1,309 @@
+"""Probes: one layer of one curve in one network -> one number.
+
+A probe is a small pure function of a ``Layer``. Write your own in a few lines:
+
+>>> import jax, jax.numpy as jnp
+>>> from jaxexpr import MLP, curves, estimate, laws, probe
+>>> @probe(degree=0)
+... def off(layer):
+...     "Share of units that are off on the whole curve."
+...     return jnp.mean(jnp.all(layer.h <= 0, axis=0).astype(layer.h.dtype))
+>>> net = MLP((4, 16, 16), laws.Gaussian(1.4), laws.Zero(), "relu")
+>>> line = curves.line([1.0, 0, 0, 0], [0, 1.0, 0, 0])
+>>> estimate(net, line, key=jax.random.key(0), draws=50, probes=(off,))["off"].mean.shape
+(2,)
+
+``degree`` says how the number changes when the curve's image is scaled: 0 for ratios, angles and
+counts, 1 for lengths and norms. Deep networks are carried with an exponent, and the runner needs
+the degree to put it back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxexpr import checks
+from jaxexpr.propagation import Layer, Nodes, norms
+
+METHODS = ("auto", "tangent", "grid", "gram")
+TANGENT_POINTS, FINE_TANGENT_POINTS, GRID_POINTS = 30, 300, 1001
+
+
+class Number(NamedTuple):
+    """``value * 2**exponent`` of one layer; NaN where this network has no such number there."""
+
+    value: jax.Array
+    exponent: jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Probe:
+    """A measure of one layer.
+
+    Attributes
+    ----------
+    name : key of the result.
+    measure : from a ``Layer`` to a scalar. NaN says that the network has no such number at this
+        layer (all its segments are dead, say): it is left out of the mean and counted.
+    degree : the number scales as the ``degree``-th power of the image.
+    of : ``"points"`` or ``"segments"``: whose units the number is in.
+    nodes : the kinds of nodes it can be measured at, the preferred one first.
+    points : how many nodes it takes by default, one number for each kind.
+    log : the number is the logarithm of one of degree `degree`.
+    """
+
+    name: str
+    measure: Callable[[Layer], jax.Array]
+    degree: int = 0
+    of: str = "points"
+    nodes: tuple[str, ...] = ("tangent", "grid")
+    points: tuple[int, ...] = (TANGENT_POINTS, GRID_POINTS)
+    log: bool = False
+
+    def __call__(self, layer: Layer) -> Number:
+        value = jnp.asarray(self.measure(layer))
+        if value.shape != ():
+            raise ValueError(
+                f"probe {self.name!r} returns shape {value.shape}: return one number for a layer"
+            )
+        value = value.astype(layer.z.dtype)
+        exponent = layer.points_exponent
+        if self.of == "segments" and layer.dz is not None:
+            exponent = layer.tangents_exponent
+        if self.log:
+            shift = (self.degree * exponent).astype(value.dtype) * np.asarray(
+                np.log(2.0), value.dtype
+            )
+            return Number(value + shift, jnp.zeros((), jnp.int32))
+        return Number(value, self.degree * exponent)
+
+
+def probe(
+    *,
+    degree: int = 0,
+    of: str = "points",
+    nodes: str | Sequence[str] = ("tangent", "grid"),
+    points: Sequence[int] | None = None,
+    log: bool = False,
+    name: str | None = None,
+) -> Callable[[Callable[[Layer], jax.Array]], Probe]:
+    """Make a probe of a function of a ``Layer``; see ``Probe`` for the options.
+
+    Raises ValueError for a degree that is no integer and for unknown nodes or units.
+    """
+    checks.integer("degree", degree, minimum=-8)
+    checks.one_of("of", of, ("points", "segments"))
+    nodes = (nodes,) if isinstance(nodes, str) else tuple(nodes)
+    if not nodes:
+        raise ValueError("nodes=() is empty: name at least one of tangent, grid")
+    for kind in nodes:
+        checks.one_of("nodes", kind, ("tangent", "grid"))
+    defaults = {"tangent": TANGENT_POINTS, "grid": GRID_POINTS}
+    counts = tuple(defaults[kind] for kind in nodes) if points is None else tuple(points)
+    if len(counts) != len(nodes):
+        raise ValueError(
+            f"points={checks.shown(counts)} has {len(counts)} entries for {len(nodes)} kinds of "
+            f"nodes: give {len(nodes)}"
+        )
+    counts = tuple(checks.integer("points", count) for count in counts)
+
+    def wrap(function: Callable[[Layer], jax.Array]) -> Probe:
+        if not callable(function):
+            raise ValueError(f"function={checks.shown(function)}: decorate a function of a Layer")
+        title = getattr(function, "__name__", "probe") if name is None else name
+        return Probe(title, function, degree, of, tuple(nodes), counts, log)
+
+    return wrap
+
+
+def _mean_where(values: jax.Array, shares: np.ndarray, keep: jax.Array) -> jax.Array:
+    """Mean of `values` uniform in the curve's parameter over what is kept; NaN if nothing is."""
+    weights = jnp.where(keep, np.asarray(shares, values.dtype), 0)
+    total = jnp.sum(weights)
+    mean = jnp.sum(jnp.where(keep, values, 0) * weights) / jnp.where(total > 0, total, 1)
+    return jnp.where(total > 0, mean, jnp.nan)
+
+
+def _ratios(layer: Layer) -> tuple[jax.Array, jax.Array]:
+    alive = layer.segments_before > 0
+    return layer.segments / jnp.where(alive, layer.segments_before, 1), alive
+
+
+def _growth(layer: Layer) -> jax.Array:
+    ratios, alive = _ratios(layer)
+    return _mean_where(ratios, layer.shares, alive)
+
+
+def _growth_squared(layer: Layer) -> jax.Array:
+    ratios, alive = _ratios(layer)
+    return _mean_where(ratios * ratios, layer.shares, alive)
+
+
+def _log_growth(layer: Layer) -> jax.Array:
+    ratios, alive = _ratios(layer)
+    survives = alive & (layer.segments > 0)
+    return _mean_where(jnp.log(jnp.where(survives, ratios, 1)), layer.shares, survives)
+
+
+def _length(layer: Layer) -> jax.Array:
+    return jnp.sum(layer.segments)
+
+
+def _log_length(layer: Layer) -> jax.Array:
+    length = jnp.sum(layer.segments)
+    return jnp.where(length > 0, jnp.log(jnp.where(length > 0, length, 1)), jnp.nan)
+
+
+def _length_ratio(layer: Layer) -> jax.Array:
+    before = jnp.sum(layer.segments_before)
+    return jnp.where(
+        before > 0, jnp.sum(layer.segments) / jnp.where(before > 0, before, 1), jnp.nan
+    )
+
+
+def _norm(layer: Layer) -> jax.Array:
+    return jnp.mean(norms(layer.z))
+
+
+def _angle(layer: Layer) -> jax.Array:
+    first, last = layer.z[0], layer.z[-1]
+    lengths = norms(jnp.stack([first, last]))
+    alive = jnp.all(lengths > 0)
+    a = first / jnp.where(alive, lengths[0], 1)
+    b = last / jnp.where(alive, lengths[1], 1)
+    # Twice the half angle: accurate for near and for opposite directions alike.
+    half = jnp.arctan2(*norms(jnp.stack([a - b, a + b])))
+    return jnp.where(alive, 2 * half, jnp.nan)
+
+
+def _transitions(layer: Layer) -> jax.Array:
+    total = jnp.zeros((), layer.h.dtype)
+    for breakpoint in layer.activation.breakpoints or ():
+        # Points are rescaled under homogeneous activations alone, whose breakpoint is 0.
+        beyond = layer.h > np.asarray(breakpoint, layer.h.dtype)
+        total = total + jnp.sum((beyond[1:] != beyond[:-1]).astype(layer.h.dtype))
+    return total
+
+
+def _left_out(layer: Layer) -> jax.Array:
+    return jnp.sum((layer.segments_before == 0).astype(layer.z.dtype))
+
+
+_BOTH = ("tangent", "grid")
+_COARSE, _FINE = (TANGENT_POINTS, GRID_POINTS), (FINE_TANGENT_POINTS, GRID_POINTS)
+
+growth = Probe("growth", _growth, 0, "segments", _BOTH, _COARSE)
+growth_squared = Probe("growth_squared", _growth_squared, 0, "segments", _BOTH, _COARSE)
+log_growth = Probe("log_growth", _log_growth, 0, "segments", _BOTH, _COARSE)
+length = Probe("length", _length, 1, "segments", _BOTH, _COARSE)
+log_length = Probe("log_length", _log_length, 1, "segments", _BOTH, _FINE, log=True)
+length_ratio = Probe("length_ratio", _length_ratio, 0, "segments", _BOTH, _FINE)
+norm = Probe("norm", _norm, 1, "points", _BOTH, _COARSE)
+angle = Probe("angle", _angle, 0, "points", ("grid",), (GRID_POINTS,))
+transitions = Probe("transitions", _transitions, 0, "points", ("grid",), (GRID_POINTS,))
+left_out = Probe("left_out", _left_out, 0, "segments", _BOTH, _COARSE)
+
+NAMES = {
+    p.name: p
+    for p in (
+        length,
+        growth,
+        growth_squared,
+        log_growth,
+        length_ratio,
+        log_length,
+        norm,
+        angle,
+        transitions,
+    )
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Pass:
+    """One trip of the curve through the network: nodes, how products are had, what is measured."""
+
+    nodes: Nodes
+    gram: bool
+    probes: tuple[Probe, ...]
+
+
+def as_probes(value: Any) -> tuple[Probe, ...]:
+    """Return the probes of these names (or probes themselves).
+
+    Raises ValueError for an unknown name, a repeated one, or none at all.
+    """
+    items = (value,) if isinstance(value, str | Probe) else value
+    if not isinstance(items, tuple | list):
+        raise ValueError(
+            f"probes={checks.shown(value)}: name one of {', '.join(NAMES)}, or several"
+        )
+    found = tuple(
+        item if isinstance(item, Probe) else NAMES[checks.one_of("probes", item, NAMES)]
+        for item in items
+    )
+    names = [item.name for item in found]
+    if not found:
+        raise ValueError(f"probes={value!r} is empty: name at least one of {', '.join(NAMES)}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"probes={checks.shown(names)} names one twice: give each once")
+    return found
+
+
+def plan(
+    probes: Any, method: str, points: int | None, activation: Any, *, whole: bool = False
+) -> tuple[Pass, ...]:
+    """Choose the passes that measure `probes`.
+
+    ``"auto"`` takes for each probe the first kind of nodes of its own list: tangents for growth,
+    lengths and norms (30 midpoints; 300 where a ratio or a logarithm of a whole length is
+    formed), a grid of 1001 points for transitions and angles. Probes of one kind share a pass,
+    at the largest number of points that one of them takes.
+
+    Raises
+    ------
+    ValueError
+        for an unknown method or probe, a probe that the method cannot measure, too few points,
+        transitions of a smooth activation, and a curve that is an infinite line.
+    """
+    chosen = as_probes(probes)
+    if method == "exact":
+        raise ValueError("method='exact' is not built yet: use one of " + ", ".join(METHODS))
+    checks.one_of("method", method, METHODS)
+    if whole:
+        raise ValueError(
+            f"curve is an infinite line, which method={method!r} cannot measure: give a segment, "
+            "line(x0, x1) without whole=True"
+        )
+    smallest = 2 if method == "grid" else 1
+    if points is not None:
+        checks.integer("points", points, minimum=smallest)
+    groups: dict[str, list[tuple[Probe, int]]] = {}
+    for item in chosen:
+        if item.name == "transitions" and activation.breakpoints is None:
+            raise ValueError(
+                f"probes names 'transitions', which activation={activation.name!r} does not have "
+                "(it is smooth): use relu, leaky_relu, abs or hard_tanh"
+            )
+        kind = item.nodes[0] if method in ("auto", "gram") else method
+        if kind not in item.nodes:
+            raise ValueError(
+                f"method={method!r} cannot measure probe {item.name!r}: use method="
+                f"{' or '.join(map(repr, item.nodes))}, or 'auto'"
+            )
+        count = item.points[item.nodes.index(kind)] if points is None else points
+        if kind == "grid" and count < 2:
+            raise ValueError(
+                f"points={count} is too few for probe {item.name!r} on a grid: give at least 2"
+            )
+        groups.setdefault(kind, []).append((item, count))
+    return tuple(
+        Pass(Nodes(kind, max(c for _, c in items)), method == "gram", tuple(p for p, _ in items))
+        for kind, items in groups.items()
+    )

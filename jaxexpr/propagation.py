@@ -1,0 +1,390 @@
+"""A curve through a network, layer by layer.
+
+Values and tangents at the nodes of one curve go through one network; ``observe`` sees one layer
+at a time and only what it returns is kept. Every product is one call of ``dot`` at the highest
+precision (TF32 would lengthen a polyline by its rounding errors).
+
+Deep networks overflow any float, so points and tangents are carried as ``array * 2**exponent``.
+Tangents are always rescaled, points where the activation is positively homogeneous; powers of
+two make both exact.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxexpr import noise
+from jaxexpr.activations import Activation
+from jaxexpr.curves import Curve
+from jaxexpr.networks import MLP, LayerSpec, Params, Run
+
+NO_EXPONENT = -(2**20)  # exponent of an array of zeros
+LARGEST_SHIFT = 120  # a power of two that float32 holds, with room for what it multiplies
+
+
+def dot(a: jax.Array, b: jax.Array) -> jax.Array:
+    """``a @ b`` for matrices, never in a lower precision than their own."""
+    return lax.dot(a, b, precision=lax.Precision.HIGHEST, preferred_element_type=a.dtype)
+
+
+def power_of_two(exponent: jax.Array, dtype: jnp.dtype) -> jax.Array:
+    """``2**exponent`` exactly; 0 where it would be subnormal."""
+    info = np.finfo(dtype)
+    low, high = int(info.minexp), int(info.maxexp) - 1
+    integer, shift = (jnp.int32, 23) if dtype == jnp.float32 else (jnp.int64, 52)
+    bits = (jnp.clip(exponent, low, high) + high).astype(integer) << shift
+    power = lax.bitcast_convert_type(bits, dtype)
+    return jnp.where(exponent < low, jnp.zeros((), dtype), power)
+
+
+def _exponent(largest: jax.Array) -> jax.Array:
+    """Exponent e of a size, about ``2**e``; ``NO_EXPONENT`` for 0."""
+    largest = lax.stop_gradient(largest)
+    exponent = jnp.clip(jnp.frexp(largest)[1], -LARGEST_SHIFT, LARGEST_SHIFT)
+    return jnp.where(largest > 0, exponent.astype(jnp.int32), NO_EXPONENT)
+
+
+def norms(rows: jax.Array) -> jax.Array:
+    """Euclidean norm of each row, with gradient 0 (not NaN) at a row of zeros."""
+    # A product with ones: XLA sums differences of long rows several times slower by itself.
+    squares = dot(rows * rows, jnp.ones((rows.shape[1], 1), rows.dtype))[:, 0]
+    alive = squares > 0
+    return jnp.where(alive, jnp.sqrt(jnp.where(alive, squares, 1)), 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Nodes:
+    """Where a curve is looked at: parameters, and the share of the curve each one stands for.
+
+    ``Nodes("tangent", m)`` are the m midpoints of equal parts of the domain, with tangents;
+    ``Nodes("grid", m)`` are m equally spaced points, both end points among them, joined by
+    straight segments.
+    """
+
+    kind: str
+    count: int
+
+    def parameters(self, curve: Curve) -> np.ndarray:
+        """Parameters of the nodes, shape ``(count,)``, float64."""
+        low, high = curve.domain
+        if self.kind == "grid":
+            return np.linspace(low, high, self.count)
+        return low + (np.arange(self.count) + 0.5) * (high - low) / self.count
+
+    def shares(self) -> np.ndarray:
+        """Share of the domain of each tangent, or of each segment; the sum is 1."""
+        count = self.count - 1 if self.kind == "grid" else self.count
+        return np.full(count, 1.0 / count)
+
+    def coarser_shares(self) -> np.ndarray:
+        """Shares of the nodes that ``thin`` keeps."""
+        if self.kind == "grid":
+            return np.diff([*range(0, self.count - 1, 2), self.count - 1]) / (self.count - 1)
+        kept = max(self.count // 3, 1)
+        shares = np.full(kept, 3.0 / self.count)
+        shares[-1] += 1 - shares.sum()
+        return shares
+
+    def thin(self, rows: jax.Array) -> jax.Array:
+        """Keep fewer of the nodes' rows.
+
+        Every third tangent stands for its neighbours as well (the midpoints of parts three times
+        as long); of a grid every second point is kept, and the last.
+        """
+        if self.kind == "grid":
+            even = rows[::2]
+            return even if self.count % 2 else jnp.concatenate([even, rows[-1:]])
+        return rows[1 : 3 * (self.count // 3) : 3] if self.count >= 3 else rows[:1]
+
+    def segments(
+        self, span: float, points: jax.Array, tangents: jax.Array | None
+    ) -> tuple[jax.Array, jax.Array]:
+        """Length of each piece of a curve's image, and of each piece between thinned nodes."""
+        if tangents is None:
+            ends = self.thin(points)
+            return norms(points[1:] - points[:-1]), norms(ends[1:] - ends[:-1])
+        speeds = norms(tangents)
+        fine, rough = (np.asarray(s * span, speeds.dtype) for s in self._both_shares())
+        return speeds * fine, self.thin(speeds) * rough
+
+    def _both_shares(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.shares(), self.coarser_shares()
+
+
+class Image(NamedTuple):
+    """The curve's image below a layer: ``points * 2**points_exponent`` and so on.
+
+    ``segments`` and ``coarser`` are the lengths of its pieces, in the units of the tangents, or
+    of the points where there are none.
+    """
+
+    points: jax.Array
+    tangents: jax.Array | None
+    segments: jax.Array
+    coarser: jax.Array
+    points_exponent: jax.Array
+    tangents_exponent: jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Layer:
+    """One layer as a probe sees it: the curve's image below it and above it.
+
+    Attributes
+    ----------
+    index : number of the layer, 0 the first.
+    z_before, h, z : post-activations of the layer below (or the input), pre-activations and
+        post-activations of this one; ``(m, fan_in)``, ``(m, fan_out)``, ``(m, fan_out)``.
+    dz_before, dh, dz : their derivatives in the curve's parameter, or ``None`` on a grid.
+    segments_before, segments : length of each piece of the curve's image below and above the
+        layer: ``(m,)`` with tangents, ``(m - 1,)`` on a grid.
+    shares : share of the curve's domain of each piece; the sum is 1.
+    points_exponent, tangents_exponent : z and h are in units of ``2**points_exponent``, the
+        derivatives of ``2**tangents_exponent``; both 0 unless the network is deep or extreme.
+        Segments have the units of the derivatives, or of z where there are none.
+    activation : the network's activation.
+    """
+
+    index: Any
+    z_before: jax.Array
+    h: jax.Array
+    z: jax.Array
+    dz_before: jax.Array | None
+    dh: jax.Array | None
+    dz: jax.Array | None
+    segments_before: jax.Array
+    segments: jax.Array
+    shares: np.ndarray
+    points_exponent: jax.Array
+    tangents_exponent: jax.Array
+    activation: Activation
+
+
+_NODE_ARRAYS = ("z_before", "h", "z", "dz_before", "dh", "dz")
+
+
+def start(curve: Curve, nodes: Nodes, dtype: jnp.dtype) -> Image:
+    """The curve itself at its nodes."""
+    curve = curve.astype(dtype)
+    t = jnp.asarray(nodes.parameters(curve), dtype)
+    zero = jnp.zeros((), jnp.int32)
+    points, tangents = (
+        (curve.points(t), None) if nodes.kind == "grid" else curve.points_and_tangents(t)
+    )
+    segments = nodes.segments(_span(curve), points, tangents)
+    return Image(points, tangents, *segments, zero, zero)
+
+
+def _span(curve: Curve) -> float:
+    return curve.domain[1] - curve.domain[0]
+
+
+class Ready(NamedTuple):
+    """What a layer does with its products: ``h = products * scale * shift + biases``.
+
+    ``scale`` is that of the weights; ``shift`` takes the points to the units ``2**exponent``.
+    """
+
+    exponent: jax.Array
+    shift: jax.Array
+    scale: jax.Array
+    biases: jax.Array
+
+
+def prepare(image: Image, scale: jax.Array, biases: jax.Array, activation: Activation) -> Ready:
+    """Choose the units of the next layer's points, so that neither they nor the biases overflow."""
+    dtype = image.points.dtype
+    if not activation.homogeneous:
+        return Ready(image.points_exponent, jnp.ones((), dtype), scale, biases)
+    exponent = image.points_exponent + _exponent(_size(image))
+    exponent = jnp.maximum(exponent, jnp.maximum(_exponent(_largest(biases)), NO_EXPONENT))
+    shift = power_of_two(image.points_exponent - exponent, dtype)
+    return Ready(exponent, shift, scale, biases * power_of_two(-exponent, dtype))
+
+
+def advance(
+    image: Image,
+    ready: Ready,
+    product: Callable[[jax.Array], jax.Array],
+    activation: Activation,
+    nodes: Nodes,
+    curve: Curve,
+    index: Any,
+) -> tuple[Image, Layer, Layer | None]:
+    """Send an image through one layer.
+
+    Parameters
+    ----------
+    ready : biases, scale and units, from ``prepare``.
+    product : from stacked rows ``(r, fan_in)`` to ``rows @ unit`` of shape ``(r, fan_out)``,
+        where ``W = scale * unit``.
+
+    Returns
+    -------
+    The image above, the layer as probes see it, and the same seen at fewer nodes (``None`` if
+    there are too few to thin out). The layer is in the units of the image above.
+    """
+    dtype, count = image.points.dtype, image.points.shape[0]
+    rows = [image.points] if image.tangents is None else [image.points, image.tangents]
+    products = product(jnp.concatenate(rows) if len(rows) > 1 else rows[0])
+    h = products[:count] * (ready.scale * ready.shift) + ready.biases[None, :]
+    z = activation(h)
+
+    dh = dz = dz_before = None
+    step, tangents_exponent = ready.shift, image.tangents_exponent
+    if image.tangents is not None:
+        shift = jnp.maximum(_exponent(_largest(image.tangents)), -LARGEST_SHIFT)
+        step, tangents_exponent = power_of_two(-shift, dtype), tangents_exponent + shift
+        dh = products[count:] * (ready.scale * step)
+        dz = activation.derivative(h) * dh
+        dz_before = image.tangents * step
+
+    segments = nodes.segments(_span(curve), z, dz)
+    layer = Layer(
+        index=index,
+        z_before=image.points * ready.shift,
+        h=h,
+        z=z,
+        dz_before=dz_before,
+        dh=dh,
+        dz=dz,
+        segments_before=image.segments * step,
+        segments=segments[0],
+        shares=nodes.shares(),
+        points_exponent=ready.exponent,
+        tangents_exponent=tangents_exponent,
+        activation=activation,
+    )
+    coarser = None
+    if nodes.count >= 3:
+        arrays = {name: getattr(layer, name) for name in _NODE_ARRAYS}
+        thinned: dict[str, Any] = {
+            name: None if array is None else nodes.thin(array) for name, array in arrays.items()
+        }
+        coarser = dataclasses.replace(
+            layer,
+            segments_before=image.coarser * step,
+            segments=segments[1],
+            shares=nodes.coarser_shares(),
+            **thinned,
+        )
+    return Image(z, dz, *segments, ready.exponent, tangents_exponent), layer, coarser
+
+
+def _largest(array: jax.Array) -> jax.Array:
+    return jnp.max(jnp.abs(array))
+
+
+def _size(image: Image) -> jax.Array:
+    """A size that no point of the image exceeds, 0 if all are 0."""
+    if image.tangents is not None:
+        return _largest(image.points)
+    # No point is farther from the first one than the curve is long: no pass over all points.
+    return _largest(image.points[0]) + jnp.sum(image.segments)
+
+
+def _gram_product(
+    seed: noise.Seed, layer: Any, fan_in: int, fan_out: int, rows: jax.Array
+) -> jax.Array:
+    """``rows @ W`` in law, W iid standard normal: only ``min(r, fan_in) x fan_out`` normals.
+
+    The columns of ``rows @ W`` are iid normal with covariance ``rows rows^T``, and so are those
+    of ``R^T G`` with the triangular factor R of ``rows^T`` and G iid standard normal. A QR
+    factorisation keeps fine spacings that the Gram matrix itself would lose to rounding.
+    """
+    factor = jnp.linalg.qr(rows.T, mode="r").T if rows.shape[0] < fan_in else rows
+    draw = noise.words(noise.child(seed, layer, 0), (factor.shape[1], fan_out))
+    return dot(factor, noise.normal(draw.second, rows.dtype))
+
+
+def propagate(
+    net: MLP,
+    key: jax.Array,
+    curve: Curve,
+    nodes: Nodes,
+    observe: Callable[[Layer, Layer | None], Any],
+    *,
+    gram: bool = False,
+) -> Any:
+    """Draw one network layer by layer and send a curve through it.
+
+    Parameters
+    ----------
+    net : its laws hold scalars here (``networks.over_sweep`` maps over arrays).
+    key : determines the network.
+    observe : from a ``Layer`` and the same at fewer nodes (or ``None``) to a pytree of arrays.
+    gram : draw the pre-activations at the nodes in place of the weights (dense Gaussian).
+
+    Returns
+    -------
+    What ``observe`` returned, each array stacked over the layers: ``(depth, ...)``.
+    """
+    dtype = jnp.dtype(net.dtype)
+    image = start(curve, nodes, dtype)
+    seed, seen = noise.seed(key), []
+    for run in net.runs():
+        sizes = (run.fan_in, run.fan_out)
+
+        def draw(index: Any, spec: LayerSpec, run: Run = run) -> tuple[jax.Array, jax.Array]:
+            biases = spec.draw_biases(seed, index, run.fan_out, dtype)
+            return spec.weight_scale(run.fan_in, dtype), biases
+
+        def body(state: tuple[Image, Ready], step: Any, sizes: Any = sizes) -> Any:
+            (image, ready), (index, spec, following) = state, step
+            if gram:
+                product = functools.partial(_gram_product, seed, index, *sizes)
+            else:
+                unit = spec.draw_unit(seed, index, *sizes, dtype)
+                product = functools.partial(dot, b=unit)
+            above, fine, coarser = advance(
+                image, ready, product, net.activation, nodes, curve, index
+            )
+            if following is not None:
+                ready = prepare(above, following[0], following[1], net.activation)
+            return (above, ready), observe(fine, coarser)
+
+        if run.layers == 1:
+            spec = net.layer(run.first)
+            scale, biases = draw(run.first, spec)
+            ready = prepare(image, scale, biases, net.activation)
+            (image, _), out = body((image, ready), (run.first, spec, None))
+            seen.append(jax.tree.map(lambda x: x[None], out))
+            continue
+        # Scale, units and biases of a layer are made a turn ahead. Made in the turn that needs
+        # them, XLA fuses their making into the sum and repeats it for every node.
+        layers = range(run.first, run.first + run.layers)
+        specs = jax.tree.map(lambda *x: jnp.stack(x), *(net.layer(i) for i in layers))
+        indices = jnp.asarray(layers, jnp.int32)
+        scales, rows = jax.vmap(draw)(indices, specs)
+        ready = prepare(image, scales[0], rows[0], net.activation)
+        following = (jnp.roll(scales, -1), jnp.roll(rows, -1, axis=0))
+        (image, _), out = lax.scan(body, (image, ready), (indices, specs, following))
+        seen.append(out)
+    return jax.tree.map(lambda *x: jnp.concatenate(x), *seen)
+
+
+def propagate_params(
+    params: Params,
+    activation: Activation,
+    curve: Curve,
+    nodes: Nodes,
+    observe: Callable[[Layer, Layer | None], Any],
+) -> Any:
+    """Send a curve through a given network; returns what ``observe`` returned, stacked."""
+    dtype = jnp.asarray(params[0][0]).dtype
+    image = start(curve, nodes, dtype)
+    seen = []
+    for index, (matrix, biases) in enumerate(params):
+        product = functools.partial(dot, b=jnp.asarray(matrix))
+        ready = prepare(image, jnp.ones((), dtype), jnp.asarray(biases), activation)
+        image, fine, coarser = advance(image, ready, product, activation, nodes, curve, index)
+        seen.append(observe(fine, coarser))
+    return jax.tree.map(lambda *x: jnp.stack(x), *seen)

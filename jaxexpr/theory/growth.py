@@ -1,0 +1,367 @@
+"""Growth of trajectory length: bounds and exact laws.
+
+Every function returns the factor of one layer, by which the length of a curve's image is
+multiplied, as NumPy float64; the numbers in a law may be arrays and broadcast. Weights are
+divided by ``sqrt(fan_in)`` (as everywhere in the package); ``fan_in=None`` means
+``fan_in = width``, otherwise a factor carries ``sqrt(width / fan_in)``. ``composed`` multiplies
+factors over layers.
+
+=====================  ================================  ==========================
+function               about                             holds for
+=====================  ================================  ==========================
+price_tanner_lower     E[length], from below             ReLU, even weights, biases
+price_tanner_sharp     the same, never smaller           the same
+second_moment_upper    E[length], from above;            the same
+                       exact root of E[ratio^2]
+gaussian_growth        E[length] and E[ratio], exact     ReLU, dense Gaussian
+gaussian_log_growth    E[log ratio], exact               ReLU, dense Gaussian
+lipschitz_upper        E[length], from above             1-Lipschitz, dense Gaussian
+raghu_lower            E[length] beside a constant,      ReLU and hard-tanh,
+                       from below                        dense Gaussian
+raghu_sharp            the same, never smaller           the same
+raghu_rate             an order of growth, no bound      the same
+=====================  ================================  ==========================
+
+"Ratio" is ``|dz_{d+1}| / |dz_d|`` at a point. An upper bound on E[ratio^2] bounds E[ratio] and,
+composed, E[length], by Jensen's inequality.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from jaxexpr import checks, laws
+from jaxexpr.activations import Activation, get
+
+Array = np.ndarray
+
+
+def _sizes(width: Any, fan_in: Any) -> tuple[int, int]:
+    width = checks.integer("width", width)
+    return width, width if fan_in is None else checks.integer("fan_in", fan_in)
+
+
+def _law(weights: Any) -> Any:
+    return laws.as_float64(laws.as_law("weights", weights))
+
+
+def mean_chi(dof: Any) -> Array:
+    """Mean of a chi variable, ``sqrt 2 Gamma((j+1)/2) / Gamma(j/2)``; 0 for j = 0.
+
+    >>> round(float(mean_chi(1)), 6)  # sqrt(2/pi)
+    0.797885
+    """
+    from scipy.special import gammaln
+
+    j = np.asarray(checks.non_negative("dof", dof), np.float64)
+    some = np.maximum(j, 1e-300)
+    value = np.sqrt(2.0) * np.exp(gammaln((some + 1) / 2) - gammaln(some / 2))
+    return np.where(j > 0, value, 0.0)
+
+
+def _binomial(trials: int, p: Any) -> tuple[Array, Array]:
+    """Support ``(trials + 1,)`` and probabilities ``p.shape + (trials + 1,)``."""
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    j = np.arange(trials + 1.0)
+    p = np.asarray(p, np.float64)[..., None]
+    choose = gammaln(trials + 1.0) - gammaln(j + 1) - gammaln(trials - j + 1)
+    return j, np.exp(choose + xlogy(j, p) + xlog1py(trials - j, -p))
+
+
+def price_tanner_lower(weights: laws.Law, width: int, fan_in: int | None = None) -> Array:
+    """Lower bound of Price & Tanner 2019 (Theorem 2): ``alpha M sqrt(width / fan_in) / 2``.
+
+    ``E length(z_d) >= prod_l factor_l * length(x)`` for ReLU networks with iid even weights
+    ``alpha P + (1 - alpha) delta_0`` and independent even biases (zero is allowed), whatever the
+    curve; M is ``linear_constant`` of P.
+
+    Parameters
+    ----------
+    weights : a law, before the division by ``sqrt(fan_in)``.
+    width : units of the layer.
+    fan_in : units below; by default as many.
+
+    Raises
+    ------
+    ValueError
+        if `weights` is no law or a size is no positive integer.
+
+    >>> float(price_tanner_lower(laws.Sparse(laws.Gaussian(2.0), 0.5), 784).round(6))
+    0.398942
+    """
+    width, fan_in = _sizes(width, fan_in)
+    return np.asarray(_law(weights).linear_constant * np.sqrt(width / fan_in) / 2)
+
+
+def price_tanner_sharp(weights: laws.Law, width: int, fan_in: int | None = None) -> Array:
+    """The same bound with the exact mean over active units: ``alpha M E sqrt(A) / sqrt(fan_in)``.
+
+    A ~ Binomial(width, 1/2) counts the active units; the paper uses ``sqrt A >= A / sqrt width``,
+    which loses a factor that tends to sqrt 2. Same assumptions, never smaller.
+    """
+    width, fan_in = _sizes(width, fan_in)
+    active, probability = _binomial(width, 0.5)
+    mean = np.sum(np.sqrt(active) * probability)
+    return np.asarray(_law(weights).linear_constant * mean / np.sqrt(fan_in))
+
+
+def second_moment_upper(weights: laws.Law, width: int, fan_in: int | None = None) -> Array:
+    """``std(weights) sqrt(width / (2 fan_in))``: root of the exact mean of ``ratio^2``.
+
+    For ReLU, every even law of weights and of biases and every sparsity,
+    ``E |dz_d|^2 = prod_l factor_l^2 |dx|^2`` exactly: given the layer below, the pair
+    (increment, pre-activation) of a unit is even, so half the increments survive in mean square.
+    By Jensen's inequality an upper bound on the mean length.
+
+    >>> float(second_moment_upper(laws.Gaussian(2.0), 784).round(6))
+    1.414214
+    """
+    width, fan_in = _sizes(width, fan_in)
+    return np.asarray(_law(weights).std * np.sqrt(width / (2 * fan_in)))
+
+
+def gaussian_growth(sigma: Any, width: int, fan_in: int | None = None) -> Array:
+    """Exact mean growth of a ReLU layer with dense Gaussian weights and any even biases.
+
+    ``sigma sum_j Binomial(width, 1/2)(j) E chi_j / sqrt(fan_in)``. The ratios of successive
+    layers are independent, so the product over layers is the exact ``E length(z_d) / length(x)``.
+
+    >>> float(gaussian_growth(1.0, 32).round(10))
+    0.693169984
+    """
+    width, fan_in = _sizes(width, fan_in)
+    active, probability = _binomial(width, 0.5)
+    mean = np.sum(mean_chi(active) * probability)
+    return np.asarray(_sigma("sigma", sigma) * mean / np.sqrt(fan_in))
+
+
+def gaussian_log_growth(sigma: Any, width: int, fan_in: int | None = None) -> Array:
+    """Exact mean of ``log ratio`` given that the ratio is not 0; assumptions as gaussian_growth.
+
+    ``log(sigma / sqrt(fan_in)) + E[(psi(A/2) + log 2) / 2 | A > 0]``, A ~ Binomial(width, 1/2).
+    """
+    from scipy.special import digamma
+
+    width, fan_in = _sizes(width, fan_in)
+    active, probability = _binomial(width, 0.5)
+    logs = (digamma(active[1:] / 2) + np.log(2.0)) / 2
+    mean = np.sum(logs * probability[1:]) / np.sum(probability[1:])
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(_sigma("sigma", sigma) / np.sqrt(fan_in)) + mean)
+
+
+def lipschitz_upper(sigma: Any, width: int, fan_in: int | None = None) -> Array:
+    """``sigma E chi_width / sqrt(fan_in)``: upper bound for every 1-Lipschitz activation.
+
+    The mean growth from post-activations to pre-activations under dense Gaussian weights, exact
+    (Raghu et al. 2017 bound it by ``sigma sqrt((k + 1) / k)``). Exact for abs and linear.
+    """
+    width, fan_in = _sizes(width, fan_in)
+    return np.asarray(_sigma("sigma", sigma) * mean_chi(width) / np.sqrt(fan_in))
+
+
+def linear_probability(sigma_w: Any, sigma_b: Any, activation: str | Activation) -> Array:
+    """Least probability that a unit is in its linear part, as Raghu et al.'s proof needs it.
+
+    1/2 for ReLU. For hard-tanh ``erf(1 / sqrt(2 (sigma_w^2 + sigma_b^2)))``: after the first
+    layer ``|z|^2 <= fan_in``; in the first it is a condition on the input, ``|x|^2 <= fan_in``.
+
+    Raises ValueError for any other activation.
+    """
+    from scipy.special import erf
+
+    sigma_w, sigma_b = _sigmas(sigma_w, sigma_b)
+    name = checks.one_of("activation", get(activation).name, ("relu", "hard_tanh"))
+    scale = np.sqrt(2 * (sigma_w**2 + sigma_b**2))
+    if name == "relu":
+        return np.full(scale.shape, 0.5)
+    with np.errstate(divide="ignore"):
+        return np.asarray(erf(1 / scale))
+
+
+def raghu_lower(
+    sigma_w: Any,
+    sigma_b: Any,
+    width: int,
+    activation: str | Activation,
+    fan_in: int | None = None,
+) -> Array:
+    """Lower bound of Raghu et al. 2017 (Theorem 3) with the constants of its proof.
+
+    ``1/2 (s p / sqrt(1 + (k-1) p) - s p (1-p)^(k-1))`` with ``s = sigma_w sqrt(k) sqrt(k/fan_in)``
+    and p of ``linear_probability``. It is about the composed statement: with
+    ``c = (integral of |dx_perp|) / length(x)``, x_perp the part of the derivative at right angles
+    to x(t), ``E length(z_d) >= c prod_l factor_l length(x)``. Not about the ratio of two
+    successive lengths. Dense Gaussian weights, Gaussian biases, ReLU or hard-tanh; for hard-tanh
+    the input must satisfy ``|x|^2 <= fan_in``.
+
+    >>> float(raghu_lower(2.0, 0.0, 32, "hard_tanh").round(3))
+    0.604
+    """
+    width, fan_in = _sizes(width, fan_in)
+    p = linear_probability(sigma_w, sigma_b, activation)
+    scale = _sigma("sigma_w", sigma_w) * np.sqrt(width) * np.sqrt(width / fan_in)
+    first = p / np.sqrt(1 + (width - 1) * p)
+    return np.asarray(np.maximum(scale * (first - p * (1 - p) ** (width - 1)) / 2, 0.0))
+
+
+def raghu_sharp(
+    sigma_w: Any,
+    sigma_b: Any,
+    width: int,
+    activation: str | Activation,
+    fan_in: int | None = None,
+) -> Array:
+    """The same statement with ``sigma_w E chi_max(A-1, 0) / sqrt(fan_in)``, A ~ Binomial(k, p).
+
+    >>> float(raghu_sharp(2.0, 0.0, 32, "hard_tanh").round(3))
+    1.15
+    """
+    width, fan_in = _sizes(width, fan_in)
+    linear, probability = _binomial(width, linear_probability(sigma_w, sigma_b, activation))
+    mean = np.sum(mean_chi(np.maximum(linear - 1, 0)) * probability, axis=-1)
+    return np.asarray(_sigma("sigma_w", sigma_w) * mean / np.sqrt(fan_in))
+
+
+def raghu_rate(sigma_w: Any, sigma_b: Any, width: int, activation: str | Activation) -> Array:
+    """Order of growth printed in Raghu et al. 2017, Theorem 3: a slope to draw, never a bound.
+
+    ReLU ``sigma_w sqrt k / sqrt(k + 1)``; hard-tanh
+    ``sigma_w / s^(1/2) sqrt k / sqrt(s + k)`` with ``s = sqrt(sigma_w^2 + sigma_b^2)``. Taken as a
+    bound it fails: k = 32, hard-tanh, sigma_w = 2 gives 1.37 where 1.20 to 1.31 is measured.
+
+    >>> float(raghu_rate(2.0, 0.0, 32, "hard_tanh").round(2))
+    1.37
+    """
+    width, _ = _sizes(width, None)
+    sigma_w, sigma_b = _sigmas(sigma_w, sigma_b)
+    name = checks.one_of("activation", get(activation).name, ("relu", "hard_tanh"))
+    if name == "relu":
+        return np.asarray(sigma_w * np.sqrt(width / (width + 1)) + 0 * sigma_b)
+    s = np.sqrt(sigma_w**2 + sigma_b**2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = sigma_w / np.sqrt(s) * np.sqrt(width / (s + width))
+    return np.asarray(np.where(s > 0, rate, 0.0))
+
+
+def composed(factors: Iterable[Any] | Any, depth: int | None = None) -> Array:
+    """Products of the factors of layers 1 to d, for d = 1, 2, ..., on a new last axis.
+
+    Parameters
+    ----------
+    factors : one factor for each layer, or, with `depth`, the one of them all; each may be an
+        array over a sweep.
+
+    Returns
+    -------
+    ``sweep + (depth,)``.
+
+    >>> composed(2.0, 3).tolist()
+    [2.0, 4.0, 8.0]
+    """
+    if depth is not None:
+        factors = [factors] * checks.integer("depth", depth)
+    elif not np.iterable(factors):
+        raise ValueError(f"factors={checks.shown(factors)} is one number: give its depth as well")
+    factors = [checks.numeric("factors", factor) for factor in factors]
+    if not factors:
+        raise ValueError("factors=[] is empty: give at least one")
+    arrays = np.broadcast_arrays(*(np.asarray(f, np.float64) for f in factors))
+    return np.cumprod(np.stack(arrays, axis=-1), axis=-1)
+
+
+def per_layer(factor: Callable[..., Array], net: Any) -> Array:
+    """Return the factor of every layer of a network, as ``factor(weights, width, fan_in)`` has it.
+
+    Parameters
+    ----------
+    factor : ``price_tanner_lower``, ``price_tanner_sharp``, ``second_moment_upper`` or your own.
+    net : an ``MLP``; laws and widths may differ from layer to layer.
+
+    Returns
+    -------
+    ``sweep + (depth,)``, the shape of an estimate: ready for ``verdict`` and for ``np.cumprod``.
+    """
+    if not (hasattr(net, "widths") and hasattr(net, "layer")):
+        raise ValueError(f"net={checks.shown(net)} is no network: give jaxexpr.MLP(...)")
+    sizes = zip(net.widths, net.widths[1:], strict=False)
+    factors = [factor(net.layer(i).weights, k, fan_in) for i, (fan_in, k) in enumerate(sizes)]
+    return np.stack(np.broadcast_arrays(*factors), axis=-1)
+
+
+def critical_sigma(
+    density: Any,
+    width: int,
+    fan_in: int | None = None,
+    *,
+    law: laws.Law | None = None,
+    factor: Callable[..., Array] = second_moment_upper,
+) -> Array:
+    """Standard deviation sigma_w of the non-zero weights at which `factor` is 1.
+
+    Parameters
+    ----------
+    density : share of weights that are not 0; may be an array.
+    law : the law of non-zero weights, of any scale (Gaussian by default).
+    factor : ``second_moment_upper`` (growth in mean square is 1), ``price_tanner_lower`` or
+        ``price_tanner_sharp`` (above it growth is proven).
+
+    >>> float(critical_sigma(0.5, 784).round(12))  # growth 1 at sigma_w = 2, density 1/2
+    2.0
+    """
+    law = _spread_law(law)
+    density = np.asarray(checks.fraction("density", density), np.float64)
+    with np.errstate(divide="ignore"):
+        return np.asarray(law.std / factor(laws.Sparse(law, density), width, fan_in))
+
+
+def critical_density(
+    sigma_w: Any,
+    width: int,
+    fan_in: int | None = None,
+    *,
+    law: laws.Law | None = None,
+    factor: Callable[..., Array] = second_moment_upper,
+) -> Array:
+    """Density at which `factor` is 1 for weights of standard deviation `sigma_w`.
+
+    NaN where the factor stays below 1 even in a dense layer. Other arguments as critical_sigma.
+
+    >>> float(critical_density(2.0, 784).round(12))
+    0.5
+    """
+    law = _spread_law(law)
+    scale = _sigma("sigma_w", sigma_w) / law.std
+    dense, thin = (scale * factor(laws.Sparse(law, a), width, fan_in) for a in (1.0, 0.25))
+    # Every factor here is a power of the density: 1 for the lower bounds, 1/2 in mean square.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        density = dense ** (-np.log(4.0) / np.log(dense / thin))
+    return np.asarray(np.where(density <= 1 + 1e-12, np.minimum(density, 1.0), np.nan))
+
+
+def _sigmas(sigma_w: Any, sigma_b: Any) -> tuple[Array, Array]:
+    sigma_w, sigma_b = _sigma("sigma_w", sigma_w), _sigma("sigma_b", sigma_b)
+    try:
+        np.broadcast_shapes(sigma_w.shape, sigma_b.shape)
+    except ValueError:
+        raise ValueError(
+            f"sigma_b has shape {sigma_b.shape} and sigma_w {sigma_w.shape}: give shapes that "
+            "broadcast, such as sigma_w[:, None]"
+        ) from None
+    return sigma_w, sigma_b
+
+
+def _spread_law(law: Any) -> Any:
+    """Return the law of non-zero weights, Gaussian by default, if it has a spread."""
+    found = laws.Gaussian(1.0) if law is None else _law(law)
+    if np.any(np.asarray(found.std) <= 0):
+        raise ValueError(f"law={checks.shown(law)} is always 0: give a law with std > 0")
+    return found
+
+
+def _sigma(name: str, value: Any) -> Array:
+    return np.asarray(checks.non_negative(name, value), np.float64)

@@ -1,0 +1,197 @@
+"""A proven statement held against an estimate.
+
+A statement ``lower <= mean <= upper`` covers every layer and every cell of a sweep, so it is many
+comparisons. It fails if one of them misses its bound by more than chance would do anywhere among
+them (Bonferroni, Student's t): with probability `level` at most does a true statement fail.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from jaxexpr import checks
+from jaxexpr.moments import Estimate
+
+LEVEL = 1e-3
+ROUNDING = 1e-6
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What became of a statement.
+
+    Attributes
+    ----------
+    name : the statement.
+    holds : False if it is violated beyond its error somewhere.
+    margin : least distance to a bound in standard errors of the mean; negative if violated.
+    where : index of that place, ``sweep + (layer,)``, layer 0 the first.
+    mean, sem, bound : what was measured there, and the bound it is nearest to.
+    allowed : how far below 0 the margin may be before the statement fails.
+    comparisons : how many comparisons the level was divided by.
+    level, n : that level, and the number of networks at that place.
+    equality : whether the lower and the upper bound are the same.
+    axis : what the last index counts.
+
+    Printed, a statement *holds*, *agrees* (an equality within its error), is *unresolved* (within
+    its error on the wrong side) or *FAILS*.
+
+    Differences below a millionth of the bound count as equality: numbers are measured in float32.
+    """
+
+    name: str
+    holds: bool
+    margin: float
+    where: tuple[int, ...]
+    mean: float
+    sem: float
+    bound: float
+    allowed: float
+    comparisons: int
+    level: float = LEVEL
+    n: int = 0
+    equality: bool = False
+    axis: str = "layer"
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    def __str__(self) -> str:
+        if not self.comparisons:
+            return f"no data    {self.name}"
+        word = "FAILS" if not self.holds else "agrees" if self.equality else "holds"
+        if word == "holds" and self.margin < 0:
+            word = "unresolved"
+        cell = f"cell {self.where[:-1]}, " if len(self.where) > 1 else ""
+        return (
+            f"{word:10} {self.name}: nearest in {cell}{self.axis} {self.where[-1] + 1}, "
+            f"{self.mean:.5g} +- {self.sem:.2g} against {self.bound:.5g} "
+            f"({self.margin:+.1f} standard errors)"
+        )
+
+
+def verdict(
+    estimate: Estimate,
+    lower: Any = None,
+    upper: Any = None,
+    name: str = "",
+    *,
+    level: float = LEVEL,
+    axis: str = "layer",
+) -> Verdict:
+    """Judge ``lower <= E[...] <= upper``.
+
+    Parameters
+    ----------
+    estimate : of the mean that the statement is about.
+    lower, upper : bounds that broadcast to ``estimate.mean``: one for all, one a layer, or one a
+        cell and layer (a bound of sweep shape needs a last axis of 1).
+    name : the statement in words.
+    level : the probability that a true statement fails somewhere.
+    axis : what the last axis of the estimate counts, for the words of the verdict.
+
+    Returns
+    -------
+    A Verdict, true if the statement holds. Layers that no network reached are not compared; with
+    a single network nothing can be refuted (its error is unknown).
+
+    Raises
+    ------
+    ValueError
+        without any bound, for NaN in a bound, or for one that does not broadcast.
+    """
+    if lower is None and upper is None:
+        raise ValueError("lower=None and upper=None: give the bound that the statement claims")
+    level = checks.level(level)
+    if not isinstance(estimate, Estimate):
+        raise ValueError(f"estimate={checks.shown(estimate)}: give an Estimate (one probe's)")
+    bounds = {"lower": lower, "upper": upper}
+    sides = [
+        (sign, _fitting(side, bounds[side], estimate.mean.shape))
+        for side, sign in (("lower", 1.0), ("upper", -1.0))
+        if bounds[side] is not None
+    ]
+    seen = estimate.n > 0
+    comparisons = int(seen.sum()) * len(sides)
+    if comparisons == 0:
+        return Verdict(name, True, np.inf, (), np.nan, np.inf, np.nan, 0.0, 0, level)
+
+    gaps = np.stack([sign * (estimate.mean - bound) for sign, bound in sides])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sizes = np.stack([np.broadcast_to(np.abs(bound), gaps[0].shape) for _, bound in sides])
+        margins = np.where(np.abs(gaps) <= ROUNDING * sizes, 0.0, gaps / estimate.sem)
+    margins = np.where(seen, margins, np.inf)
+    allowed = _allowed(estimate.n, level / comparisons)
+    # Few networks make wide tails: the worst place is the one nearest to failing, not the one
+    # with the least margin in standard errors.
+    with np.errstate(invalid="ignore"):
+        score = np.where(seen, margins / allowed, np.inf)
+    worst = np.unravel_index(np.argmin(score), margins.shape)
+    side, where = worst[0], tuple(int(i) for i in worst[1:])
+    bound = float(np.broadcast_to(sides[side][1], estimate.mean.shape)[where])
+    return Verdict(
+        name=name,
+        holds=bool(np.all(margins >= -allowed)),
+        margin=float(margins[worst]),
+        where=where,
+        mean=float(estimate.mean[where]),
+        sem=float(estimate.sem[where]),
+        bound=bound,
+        allowed=float(allowed[where]),
+        comparisons=comparisons,
+        level=level,
+        n=int(estimate.n[where]),
+        equality=len(sides) == 2 and bool(np.all(sides[0][1] == sides[1][1])),
+        axis=axis,
+    )
+
+
+def judge(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Judge several statements together: their number is added to the correction.
+
+    Returns the verdicts again, each with its comparisons counted among those of all, so that the
+    level is the probability that any true statement of them fails. Raises ValueError if their
+    levels differ.
+    """
+    items = list(verdicts)
+    for i, item in enumerate(items):
+        if not isinstance(item, Verdict):
+            raise ValueError(f"verdicts[{i}]={checks.shown(item)}: give a Verdict")
+    if len({item.level for item in items}) > 1:
+        raise ValueError(
+            f"verdicts have levels {sorted({item.level for item in items})}: use one level for all"
+        )
+    total = sum(item.comparisons for item in items)
+    judged = []
+    for item in items:
+        if item.comparisons:
+            allowed = float(_allowed(np.asarray(item.n), item.level / total))
+            holds = item.margin >= -allowed
+            item = dataclasses.replace(item, holds=holds, allowed=allowed, comparisons=total)
+        judged.append(item)
+    return judged
+
+
+def _allowed(n: Any, level: float) -> np.ndarray:
+    """One-sided quantile of Student's t for means of n numbers; infinite below two."""
+    from scipy.special import stdtrit
+
+    n = np.asarray(n)
+    quantile = stdtrit(np.maximum(n - 1, 1).astype(float), 1 - level)
+    return np.where(n < 2, np.inf, quantile)
+
+
+def _fitting(name: str, bound: Any, shape: tuple[int, ...]) -> np.ndarray:
+    array = np.asarray(checks.numeric(name, bound), np.float64)
+    try:
+        np.broadcast_to(array, shape)
+    except ValueError:
+        raise ValueError(
+            f"{name} has shape {array.shape} and the estimate {shape}: give a number, one a layer, "
+            "or one a cell with a last axis of 1"
+        ) from None
+    return array

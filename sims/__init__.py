@@ -1,0 +1,1 @@
+"""Simulations: one for each figure of the papers. ``python -m sims list`` names them."""

@@ -1,0 +1,41 @@
+"""End points of the curves: two examples of a data set, or two random points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxexpr import curves, datasets
+
+
+def end_points(config: Any) -> np.ndarray:
+    """Return two points of length 1, shape ``(2, n)``, float64.
+
+    Examples come from the test set where it has the numbers asked for, else (digits) from the
+    training set.
+
+    Raises ValueError for an example that the data set does not have.
+    """
+    if config.data == "random":
+        points = np.random.default_rng(config.seed).normal(size=(2, config.dimension))
+    else:
+        images = datasets.load(config.data, "test").flat
+        if max(config.indices) >= len(images):
+            images = datasets.load(config.data, "train").flat
+        if max(config.indices) >= len(images) or min(config.indices) < 0:
+            raise ValueError(
+                f"indices={config.indices}: {config.data} has examples 0 to {len(images) - 1}"
+            )
+        points = images[list(config.indices)].astype(np.float64)
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+def curve_through(config: Any) -> curves.Curve:
+    """Return the curve of a configuration between its end points."""
+    x0, x1 = end_points(config)
+    if getattr(config, "curve", "line") == "semicircles":
+        key = jax.random.fold_in(jax.random.key(config.seed), 2**31)
+        return curves.semicircles(key, x0, x1, planes=config.planes)
+    return curves.line(x0, x1)

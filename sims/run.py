@@ -1,0 +1,189 @@
+"""One simulation from configuration to files: simulate, save, check, draw.
+
+A run leaves ``NAME.nc`` (the labelled result), ``NAME.png`` and ``NAME.json`` (the numbers that a
+reader would quote) in the output folder, each replaced in one step. While it runs, each estimate
+keeps a checkpoint under ``.partial/``; a run that was killed goes on from there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib
+import json
+import math
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+import jaxexpr
+from jaxexpr import plotting, results
+from jaxexpr.checkpoint import write_atomically
+from sims.presets import CATALOGUE
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """Something that a paper says and does not prove: met or not, with numbers."""
+
+    name: str
+    met: bool
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{'seen      ' if self.met else 'NOT SEEN  '} {self.name}: {self.detail}"
+
+
+@dataclasses.dataclass
+class Findings:
+    """What a simulation found."""
+
+    verdicts: list[jaxexpr.Verdict]
+    claims: list[Claim]
+    numbers: dict[str, Any]
+
+
+class Run:
+    """What a simulation is given to run with."""
+
+    def __init__(self, folder: Path, *, progress: bool | None, say: Any = print) -> None:
+        self._folder, self._progress, self.say = folder, progress, say
+        self._began = time.monotonic()
+
+    def estimate(self, label: str, net: Any, curve: Any, **options: Any) -> Any:
+        """``jaxexpr.estimate`` with a checkpoint, a progress bar and a line when it is done."""
+        made = jaxexpr.estimate(
+            net,
+            curve,
+            checkpoint=self._folder / f"{label}.npz",
+            progress=self._progress,
+            title=label,
+            **options,
+        )
+        first = next(iter(made.values()))
+        self.note(f"{label}: {first.draws} networks")
+        return made
+
+    def note(self, text: str) -> None:
+        """Say something with the time since the start."""
+        self.say(f"  {time.monotonic() - self._began:6.1f} s  {text}")
+
+
+def fingerprint(config: Any) -> str:
+    """Return a short digest of a configuration."""
+    text = json.dumps(dataclasses.asdict(config), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def run(
+    name: str,
+    config: Any,
+    *,
+    preset: str,
+    out: Path,
+    redraw: bool = False,
+    progress: bool | None = None,
+) -> bool:
+    """Run one simulation and write its files; return whether every proven statement holds.
+
+    Raises ValueError if `redraw` finds a result of another simulation.
+    """
+    entry = CATALOGUE[name]
+    module = importlib.import_module(f"sims.{entry.module}")
+    path = out / f"{name}.nc"
+    print(f"{name}: {entry.title}", flush=True)
+    if redraw:
+        data = results.load(path)
+        if data.attrs.get("simulation") != name:
+            raise ValueError(
+                f"path={str(path)!r} holds {data.attrs.get('simulation')!r}: not {name}"
+            )
+    else:
+        data = _simulate(name, module, config, preset, out, progress)
+        results.save(data, path)
+    findings = module.check(data)
+    findings.verdicts = jaxexpr.judge(findings.verdicts)
+    figure = out / f"{name}.png"
+    drawn = _drawn(module, data)
+    write_atomically(figure, lambda temporary: drawn.savefig(temporary, dpi=150))
+    _close(drawn)
+    write_atomically(out / f"{name}.json", lambda t: t.write_text(summary(data, findings)))
+    for line in (*findings.verdicts, *findings.claims):
+        print(f"  {line}")
+    print(f"  figure: {figure}", flush=True)
+    return all(v.holds for v in findings.verdicts)
+
+
+def _simulate(
+    name: str, module: Any, config: Any, preset: str, out: Path, progress: bool | None
+) -> xr.Dataset:
+    partial = out / ".partial" / f"{name}-{fingerprint(config)}"
+    began = time.monotonic()
+    data: xr.Dataset = module.simulate(config, Run(partial, progress=progress))
+    data.attrs |= results.provenance(dataclasses.asdict(config), time.monotonic() - began)
+    label = preset if _is_preset(config, CATALOGUE[name].presets[preset]) else f"{preset}, changed"
+    data.attrs |= {"simulation": name, "title": CATALOGUE[name].title, "preset": label}
+    shutil.rmtree(partial, ignore_errors=True)
+    if partial.parent.is_dir() and not any(partial.parent.iterdir()):
+        partial.parent.rmdir()
+    return data
+
+
+def _is_preset(config: Any, preset: Any) -> bool:
+    """Whether a configuration is the preset's, on whatever data."""
+    found, wanted = dataclasses.asdict(config), dataclasses.asdict(preset)
+    return all(found[k] == v for k, v in wanted.items() if k != "data")
+
+
+def _drawn(module: Any, data: xr.Dataset) -> Any:
+    import matplotlib.pyplot as plt
+
+    with plt.rc_context(plotting.STYLE):
+        return module.draw(data)
+
+
+def _close(figure: Any) -> None:
+    import matplotlib.pyplot as plt
+
+    plt.close(figure)
+
+
+def summary(data: xr.Dataset, findings: Findings) -> str:
+    """Return the JSON beside a figure: where it comes from, what it found, numbers to quote."""
+    kept = ("simulation", "title", "preset", "device", "precision", "seconds", "jaxexpr", "jax")
+    config = json.loads(data.attrs["config"])
+    content = {key: data.attrs[key] for key in kept}
+    content |= {"data": config.get("data"), "draws": config["draws"], "config": config}
+    content["verdicts"] = [dataclasses.asdict(v) for v in findings.verdicts]
+    content["claims"] = [dataclasses.asdict(c) for c in findings.claims]
+    content["numbers"] = findings.numbers
+    return json.dumps(_plain(content), indent=1, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    """Turn arrays and floats into what JSON can hold, rounded to 6 digits; NaN becomes null."""
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value
+
+
+def caption(data: xr.Dataset) -> str:
+    """Return one line for the foot of a figure: preset, data, sizes."""
+    config = json.loads(data.attrs["config"])
+    parts = [f"preset {data.attrs['preset']}"]
+    if "data" in config:
+        parts.append(f"data {config['data']}")
+    parts.append(f"{config['draws']} draws")
+    if "method" in config:
+        parts.append(f"{config['method']}, {config['points']} points")
+    return ", ".join(parts)

@@ -1,0 +1,38 @@
+"""Strictness for every test: no silent promotion of dtypes or ranks, warnings are errors."""
+
+import os
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from jaxexpr import curves
+
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+if os.environ.get("JAXEXPR_TEST_CACHE"):
+    jax.config.update("jax_compilation_cache_dir", os.environ["JAXEXPR_TEST_CACHE"])
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20191114)
+
+
+@pytest.fixture
+def segment():
+    """A segment between two fixed points of R^n, as ``segment(n)``."""
+
+    def make(n: int) -> curves.Curve:
+        points = np.random.default_rng(n).normal(size=(2, n))
+        return curves.line(*points)
+
+    return make
+
+
+@pytest.fixture
+def root() -> Path:
+    return Path(__file__).resolve().parents[1]

@@ -1,0 +1,268 @@
+"""What is kept on disk survives failures, and no network is lost or counted twice."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from jaxexpr import MLP, Interrupted, curves, ensemble, estimate, laws
+from jaxexpr.checkpoint import load_gathered, save_gathered, write_atomically
+from jaxexpr.moments import Gathered, Moments
+
+KEY = jax.random.key(4)
+NET = MLP((2, 4), laws.Gaussian(np.array([1.0, 2.0])), laws.Gaussian(0.1))
+LINE = curves.line([1.0, 0.0], [0.0, 1.0])
+CHUNK = 10
+
+
+def run(draws: int = 60, **options):
+    return estimate(NET, LINE, key=KEY, draws=draws, points=5, chunk=CHUNK, batch=1, **options)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return run()
+
+
+def assert_same(made, expected) -> None:
+    """The same networks, merged in another order perhaps."""
+    assert made.keys() == expected.keys()
+    for name, one in made.items():
+        other = expected[name]
+        assert one.draws == other.draws and one.points == other.points
+        np.testing.assert_array_equal(one.n, other.n)
+        for field in ("mean", "sem", "discretisation", "left_out", "failed"):
+            np.testing.assert_allclose(getattr(one, field), getattr(other, field), rtol=1e-12)
+
+
+def some_gathered() -> dict[str, Gathered]:
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(9, 2, 3))
+    numbers[:, 1, 2] = np.nan
+    moments = Moments.of(numbers, np.full(numbers.shape, 4000))
+    counts = rng.integers(0, 5, size=(2, 3))
+    return {
+        name: Gathered(moments, Moments.of(-numbers, counts), counts / 2, counts, 9, "mark")
+        for name in ("length", "user's own")
+    }
+
+
+def assert_equal(loaded: dict[str, Gathered], saved: dict[str, Gathered]) -> None:
+    assert list(loaded) == list(saved)
+    for name in saved:
+        assert (loaded[name].draws, loaded[name].fingerprint) == (9, "mark")
+        for mine, theirs in zip(
+            jax.tree.leaves(loaded[name][:4]), jax.tree.leaves(saved[name][:4]), strict=True
+        ):
+            np.testing.assert_array_equal(mine, theirs)
+            assert mine.dtype == theirs.dtype
+
+
+# Files
+
+
+def test_a_failing_writer_leaves_the_old_file(tmp_path):
+    path = tmp_path / "kept.npz"
+    path.write_text("old")
+
+    def fail(temporary: Path) -> None:
+        temporary.write_text("half of the n")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(path, fail)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_writer_replaces_the_file_in_one_step(tmp_path):
+    path = tmp_path / "new" / "folder" / "kept.npz"
+    seen = []
+
+    def write(text: str, temporary: Path) -> None:
+        temporary.write_text(text)
+        seen.append(path.read_text() if path.exists() else None)
+
+    for text in ("first", "second"):
+        write_atomically(path, lambda temporary, text=text: write(text, temporary))
+        assert path.read_text() == text
+    assert seen == [None, "first"]  # until it is whole, readers see what was there
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_round_trip(tmp_path):
+    saved = some_gathered()
+    save_gathered(tmp_path / "kept", saved)
+    assert_equal(load_gathered(tmp_path / "kept", "mark"), saved)
+
+
+def refused(path: Path, mend: str) -> None:
+    with pytest.raises(ValueError, match=mend) as caught:
+        load_gathered(path, "mark")
+    assert "checkpoint=" in str(caught.value) and repr(str(path)) in str(caught.value)
+
+
+def test_files_of_another_kind_are_refused(tmp_path):
+    path = tmp_path / "kept.npz"
+    np.savez(path, names=np.array(["length"]))
+    refused(path, "delete it")
+    path.write_text("no numbers here")
+    refused(path, "delete it")
+    path.write_bytes(b"")
+    refused(path, "delete it")
+    with open(path, "wb") as file:
+        np.save(file, np.arange(3.0))
+    refused(path, "delete it")
+    refused(tmp_path, "delete it")
+
+
+def test_another_estimate_is_refused(tmp_path):
+    path = tmp_path / "kept.npz"
+    saved = some_gathered()
+    saved["length"] = saved["length"]._replace(fingerprint="another")
+    save_gathered(path, saved)
+    refused(path, "another path, or delete it")
+
+
+def test_damage_never_passes_for_numbers(tmp_path):
+    path, saved = tmp_path / "kept.npz", some_gathered()
+    save_gathered(path, saved)
+    good = path.read_bytes()
+    for cut in range(0, len(good), 211):
+        path.write_bytes(good[:cut])
+        refused(path, "delete it")
+    flipped = 0
+    for place in range(0, len(good), 37):
+        path.write_bytes(good[:place] + bytes([good[place] ^ 0xFF]) + good[place + 1 :])
+        try:
+            loaded = load_gathered(path, "mark")
+        except ValueError as error:
+            assert repr(str(path)) in str(error) and "delete it" in str(error)
+            flipped += 1
+        else:
+            assert_equal(loaded, saved)  # a byte that no reader looks at
+    assert flipped > len(good) / 37 / 2
+
+
+# Estimates
+
+
+def test_a_finished_estimate_is_read_back_and_draws_nothing(tmp_path, whole, monkeypatch):
+    path = tmp_path / "run"
+    assert_same(run(checkpoint=path), whole)
+    monkeypatch.setattr(ensemble, "_merge", None)  # no further network can be counted
+    assert_same(run(checkpoint=str(path)), whole)
+    assert_same(run(draws=20, checkpoint=path), whole)  # draws are the total
+
+
+def test_a_finished_estimate_is_continued(tmp_path, whole):
+    path = tmp_path / "run"
+    assert run(draws=25, checkpoint=path)["growth"].draws == 25
+    assert_same(run(checkpoint=path), whole)
+    assert_same(run(draws=35, extend=run(draws=25)), whole)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"points": 6},
+        {"key": jax.random.key(5)},
+        {"probes": "growth"},
+        {"net": MLP((2, 4), laws.Gaussian(np.array([1.0, 2.5])), laws.Gaussian(0.1))},
+        {"curve": curves.line([1.0, 0.0], [0.0, 1.5])},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_a_checkpoint_of_another_estimate_is_refused(tmp_path, other):
+    path = tmp_path / "run"
+    run(draws=10, checkpoint=path)
+    before = path.read_bytes()
+    given = {"net": NET, "curve": LINE, "key": KEY, "draws": 10, "points": 5} | other
+    with pytest.raises(ValueError, match="belongs to another") as caught:
+        estimate(**given, checkpoint=path)
+    assert repr(str(path)) in str(caught.value) and "delete it" in str(caught.value)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("chunks", [0, 1, 3])
+def test_ctrl_c_keeps_what_was_gathered(tmp_path, whole, monkeypatch, chunks):
+    path, original, calls = tmp_path / "run", ensemble._merge, itertools.count()
+
+    def stop(*arguments):
+        if next(calls) == chunks:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ensemble, "_merge", stop)
+        with pytest.raises(Interrupted) as caught:
+            run(checkpoint=path)
+    assert isinstance(caught.value, KeyboardInterrupt)
+    partial = caught.value.estimates
+    assert path.exists() == bool(partial) == (chunks > 0)
+    if partial:
+        assert_same(partial, run(draws=chunks * CHUNK))
+        assert_same(run(draws=60 - chunks * CHUNK, extend=partial), whole)
+    assert_same(run(checkpoint=path), whole)
+
+
+def die_while_writing(path: str, write: int) -> None:
+    """Kill this process half-way through the writing of checkpoint number `write`."""
+    clock, writes, savez = itertools.count(0, 10), itertools.count(), np.savez
+    ensemble.time = types.SimpleNamespace(monotonic=lambda: next(clock))  # every chunk is saved
+
+    def half(file, **arrays):
+        savez(file, **arrays)
+        if next(writes) == write:
+            file.truncate(file.tell() // 2)
+            file.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    np.savez = half
+    run(checkpoint=path)
+
+
+def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path, whole):
+    path = tmp_path / "run"
+    command = f"import test_checkpoint; test_checkpoint.die_while_writing({str(path)!r}, 3)"
+    killed = subprocess.run(
+        [sys.executable, "-c", command],
+        cwd=Path(__file__).parent,
+        env=os.environ | {"JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    mark = whole["growth"].gathered.fingerprint
+    assert {item.draws for item in load_gathered(path, mark).values()} == {3 * CHUNK}
+    assert_same(run(checkpoint=path), whole)
+
+
+# No network is lost
+
+
+@pytest.mark.parametrize("chunk", [8192, 9000, 20_000])
+def test_a_large_chunk_loses_no_network(chunk):
+    options = {"key": KEY, "draws": 20_000, "points": 2, "probes": "growth"}
+    expected = estimate(NET, LINE, chunk=1000, **options)["growth"]
+    made = estimate(NET, LINE, chunk=chunk, **options)["growth"]
+    assert np.all(made.n == 20_000) and np.all(expected.n == 20_000)
+    np.testing.assert_allclose(made.mean, expected.mean, rtol=1e-7)
+
+
+def test_a_large_sweep_loses_no_network():
+    """Many cells and layers leave room for few networks at a time, whatever the pace asks for."""
+    weights = laws.Gaussian(np.linspace(1, 2, 1500))
+    deep = MLP((2,) + (2,) * 12, weights, laws.Zero())
+    options = {"key": KEY, "points": 2, "probes": ("length", "growth")}
+    for pace in ({}, {"chunk": 500}, {"target": 1e-9}):
+        assert np.all(estimate(deep, LINE, draws=500, **options, **pace)["length"].n == 500)

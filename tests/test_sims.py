@@ -1,0 +1,123 @@
+"""Simulations run, check themselves, and go on where they were killed."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from sims import growth, run
+from sims.__main__ import main
+from sims.presets import CATALOGUE, PRESETS
+
+mpl.use("agg")
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """The folder in which every simulation has run once, smallest preset."""
+    folder = tmp_path_factory.mktemp("results")
+    assert main(["all", "--preset", "smoke", "--no-cache", "--out", str(folder)]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_each_leaves_its_files_and_finds_what_is_proven(name, done):
+    content = json.loads((done / f"{name}.json").read_text())
+    assert content["simulation"] == name
+    assert content["preset"] == "smoke"
+    assert content["verdicts"]
+    assert all(v["holds"] for v in content["verdicts"])
+    missed = [c["name"] for c in content["claims"] if not c["met"]]
+    assert not missed
+    assert (done / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
+    assert not (done / ".partial").exists() or not any((done / ".partial").iterdir())
+
+
+def test_redraw_uses_the_stored_result(done, capsys):
+    name = "price_tanner2019_fig4b"
+    before = (done / f"{name}.nc").stat().st_mtime_ns
+    (done / f"{name}.png").unlink()
+    assert main([name, "--redraw", "--no-cache", "--out", str(done)]) == 0
+    assert (done / f"{name}.png").exists()
+    assert (done / f"{name}.nc").stat().st_mtime_ns == before
+    assert "agrees" in capsys.readouterr().out
+
+
+def test_a_proven_bound_that_fails_exits_with_1(tmp_path, monkeypatch, capsys):
+    wrong = dict(growth._BOUNDS)
+    wrong["lower"] = lambda w, k, i: 3.0 * growth.theory.price_tanner_lower(w, k, i)
+    monkeypatch.setattr(growth, "_BOUNDS", wrong)
+    arguments = [
+        "price_tanner2019_fig3a",
+        "--preset",
+        "smoke",
+        "--no-cache",
+        "--out",
+        str(tmp_path),
+    ]
+    assert main([*arguments, "--limits", "3"]) == 1
+    printed = capsys.readouterr()
+    assert "FAILS" in printed.out
+    assert "price_tanner2019_fig3a" in printed.err
+
+
+def test_wrong_arguments_exit_with_2(tmp_path, capsys):
+    assert main(["price_tanner2019_fig3"]) == 2
+    assert "did you mean price_tanner2019_fig3" in capsys.readouterr().err
+    out = ["--no-cache", "--out", str(tmp_path)]
+    assert main(["price_tanner2019_fig1", "--redraw", *out]) == 2
+    assert "run the simulation first" in capsys.readouterr().err
+    assert main(["price_tanner2019_fig2", "--indices", "5", "99999", *out]) == 2
+    assert "digits has examples 0 to 1436" in capsys.readouterr().err
+    assert main(["price_tanner2019_fig2", "--densities", "1.5", *out]) == 2
+    assert "density" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stop:
+        main(["price_tanner2019_fig1", "--preset", "huge"])
+    assert stop.value.code == 2
+
+
+def test_every_preset_is_a_configuration_of_its_module():
+    for entry in CATALOGUE.values():
+        assert tuple(entry.presets) == PRESETS
+        kinds = {type(c) for c in entry.presets.values()}
+        assert len(kinds) == 1
+        assert all(dataclasses.is_dataclass(kind) for kind in kinds)
+
+
+def test_a_killed_run_goes_on_and_ends_the_same(tmp_path, root):
+    name = "price_tanner2019_fig2"
+    options = ["--preset", "smoke", "--draws", "20000", "--no-cache"]
+
+    def command(folder):
+        return [sys.executable, "-m", "sims", name, *options, "--out", str(tmp_path / folder)]
+
+    process = subprocess.Popen(command("killed"), cwd=root, stdout=subprocess.DEVNULL)
+    partial = tmp_path / "killed" / ".partial"
+    deadline = time.monotonic() + 120
+    while not list(partial.glob("*/lengths.npz")) and time.monotonic() < deadline:
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    saved = next(partial.glob("*/lengths.npz"))
+    with np.load(saved) as file:
+        assert 0 < int(file["0.draws"]) < 20_000
+    for folder in ("killed", "whole"):
+        subprocess.run(command(folder), cwd=root, check=True, stdout=subprocess.DEVNULL)
+    numbers = [
+        json.loads((tmp_path / folder / f"{name}.json").read_text())["numbers"]
+        for folder in ("killed", "whole")
+    ]
+    assert numbers[0] == numbers[1]
+
+
+def test_claims_and_verdicts_have_words():
+    assert str(run.Claim("a", True, "b")).startswith("seen")
+    assert str(run.Claim("a", False, "b")).startswith("NOT SEEN")

@@ -1,0 +1,82 @@
+"""The house: imports point one way, and importing is cheap."""
+
+import ast
+import json
+import subprocess
+import sys
+
+import pytest
+
+ORDER = [
+    "checks", "noise", "laws", "activations", "curves", "networks", "propagation", "probes",
+    "progress", "moments", "checkpoint", "kernels", "batches", "identity", "ensemble", "verdicts",
+]  # fmt: skip
+
+
+def imports(path):
+    """Modules of the package that a file imports, at any depth of its code."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("jaxexpr"):
+            parts = node.module.split(".")
+            found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_imports_point_downwards(name, root):
+    below = set(ORDER[: ORDER.index(name)]) | {"noise"}
+    assert imports(root / "jaxexpr" / f"{name}.py") <= below
+
+
+def test_theory_is_an_independent_oracle(root):
+    for path in (root / "jaxexpr" / "theory").glob("*.py"):
+        assert imports(path) <= {"checks", "laws", "activations", "theory"}
+
+
+def test_package_never_imports_the_simulations(root):
+    for path in (root / "jaxexpr").rglob("*.py"):
+        assert "sims" not in path.read_text().split("import ")[0].split()
+
+
+def python(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_import_is_quick_and_light():
+    code = """
+import json, sys, time
+import jax, jax.numpy
+began = time.perf_counter()
+import jaxexpr
+seconds = time.perf_counter() - began
+heavy = ["flax", "optax", "matplotlib", "xarray", "sklearn", "rich", "tyro", "pooch"]
+print(json.dumps([seconds, [m for m in heavy if m in sys.modules]]))
+"""
+    seconds, heavy = json.loads(python(code))
+    assert heavy == []
+    assert seconds < 1.0
+
+
+def test_import_touches_no_device_and_no_setting():
+    code = """
+import jax
+before = {k: v for k, v in jax.config.values.items()}
+import jaxexpr
+after = {k: v for k, v in jax.config.values.items()}
+jax.config.update("jax_num_cpu_devices", 2)  # refused once a device is in use
+print(before == after, len(jax.devices()))
+"""
+    assert python(code).split() == ["True", "2"]
+
+
+def test_help_and_list_load_nothing_heavy():
+    code = """
+import sys
+from sims.__main__ import main
+for arguments in (["--help"], ["list"]):
+    assert main(arguments) == 0
+print([m for m in ("jax", "xarray", "matplotlib") if m in sys.modules])
+"""
+    assert python(code).splitlines()[-1] == "[]"
