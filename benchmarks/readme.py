@@ -10,6 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from _common import number
+
 HERE = Path(__file__).resolve().parent
 BEGIN, END = "<!-- benchmark:begin -->", "<!-- benchmark:end -->"
 
@@ -19,10 +21,12 @@ def table(found: dict[str, Any]) -> str:
     machine, size = found["machine"], found["size"]
     lines = [
         f"Measured in one run of `python benchmarks/growth.py` on {machine['processor']}, "
-        f"{machine['cores']} cores, {machine['device']}, jax {machine['jax']}, "
+        f"{machine['cores']} cores, JAX on {machine['device'].split()[0]}, jax {machine['jax']}, "
         f"torch {machine['torch']}: ReLU networks of width {size['width']} and depth "
         f"{size['depth']}, weights drawn anew for each, against Price & Tanner's protocol "
-        f"({size['points']:,} points). Absolute times vary with the machine; quote the ratios.",
+        f"({size['points']:,} points). The sweep's protocol side is its one measured network times the "
+        "number of cells. Absolute times vary with the machine: quote the ratios, and on yours run "
+        "`make bench`.",
         "",
         "| law | how | seconds a network | seconds to 0.1 % error of growth | times faster |",
         "| --- | --- | --- | --- | --- |",
@@ -30,8 +34,8 @@ def table(found: dict[str, Any]) -> str:
     for row in found["rows"]:
         ratio = "" if row["ratio"] is None else f"{row['ratio']:.3g}"
         lines.append(
-            f"| {row['law']} | {row['row']} | {row['seconds_a_network']:.3g} "
-            f"| {row['seconds_to_precision']:.3g} | {ratio} |"
+            f"| {row['law']} | {row['row']} | {number(row['seconds_a_network'])} "
+            f"| {number(row['seconds_to_precision'])} | {ratio} |"
         )
     missed = [check for check in found["checks"] if not check["holds"]]
     if missed:

@@ -227,7 +227,10 @@ def test_discretisation_is_estimated_and_shrinks():
     fine = made[12801].mean
     error = fine - made[1601].mean
     assert np.all(error > 0)
-    assert np.all(made[1601].discretisation > error)
+    # Of the size of the error; the last bits of a chaotic network's numbers differ by machine.
+    ratio = made[1601].discretisation / error
+    assert np.all(ratio > 0.7), ratio
+    assert np.all(ratio < 3), ratio
 
 
 def test_transitions_count_two_breakpoints_of_one_jump():

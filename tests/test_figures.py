@@ -1,6 +1,7 @@
 """The committed figures: real data, stated sizes, and numbers that say what the README says."""
 
 import json
+import sys
 
 import pytest
 
@@ -39,3 +40,14 @@ def test_growth_crosses_one_at_half_density_and_ends_at_root_two(root):
     middle = density.index(0.5)
     assert growth[middle] == pytest.approx(1.0, abs=0.02)
     assert growth[middle - 1] < 1 < growth[middle + 1]
+
+
+def test_readme_shows_what_the_benchmark_wrote(root, monkeypatch):
+    monkeypatch.syspath_prepend(str(root / "benchmarks"))
+    monkeypatch.delitem(sys.modules, "readme", raising=False)
+    import readme
+
+    found = json.loads((root / "benchmarks" / "growth.json").read_text())
+    assert (found["size"]["width"], found["size"]["points"]) == (784, 10_000)
+    text = (root / "README.md").read_text()
+    assert readme.filled(text, found) == text
