@@ -25,8 +25,8 @@ def table(found: dict[str, Any]) -> str:
         f"torch {machine['torch']}: ReLU networks of width {size['width']} and depth "
         f"{size['depth']}, weights drawn anew for each, against Price & Tanner's protocol "
         f"({size['points']:,} points). The sweep's protocol side is its one measured network times "
-        "the number of cells. Absolute times vary with the machine: quote the ratios, and on yours run "
-        "`make bench`.",
+        "the number of cells. Absolute times vary with the machine: quote the ratios, and on "
+        "yours run `make bench`.",
         "",
         "| law | how | seconds a network | seconds to 0.1 % error of growth | times faster |",
         "| --- | --- | --- | --- | --- |",
