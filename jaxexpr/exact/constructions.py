@@ -1,0 +1,293 @@
+"""ReLU networks built to have many regions, each with its known counts.
+
+Every construction puts layers of rectifiers one on another, each followed by a linear map to n_in
+coordinates that the next layer absorbs. A layer *folds*: it maps several pieces of its input onto
+one and the same set, so that whatever is above is repeated on each of them. The last layer is an
+arrangement in general position, repeated on every piece.
+
+======================  =====================================  ==================================
+function                from                                   activation regions
+======================  =====================================  ==================================
+pascanu2013             Pascanu et al. 2013, Theorem 1         ``prod floor(n_l/n_0) sum C(n_L,i)``
+pascanu2013_folding     the same, Section 5                    ``2^((L-1) n_0) sum C(2 n_0, i)``
+montufar2014            Montufar et al. 2014, Theorem 4        ``prod floor(n_l/n_0)^n_0 sum ...``
+sawtooth                Telgarsky 2015                         ``2^L``
+folding                 the folding layers alone               ``2^(L n_0)``
+======================  =====================================  ==================================
+
+Linear regions are those of the last hidden layer's output (or of a generic linear map of it):
+maximal connected sets, within the domain of the count, on which its Jacobian is constant.
+The arrangements are in ``arrangements``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxexpr import checks
+from jaxexpr.exact.arrangements import (
+    Array,
+    Layer,
+    absorbed,
+    arrangement_regions,
+    general_position,
+    grouped,
+    network_sizes,
+)
+
+MOST_BOXES = 2**20
+FINEST = 1e-9
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Construction:
+    """A network, where its regions are counted, and how many there are.
+
+    Attributes
+    ----------
+    params : ``(W, b)`` of each hidden layer, NumPy float64, ``h = z @ W + b``.
+    boxes : ``(boxes, 2, n_in)``, lower and upper corners: the domain of the counts, boxes without
+        a common point.
+    activation_regions : cells of constant pattern that meet the inside of the domain.
+    linear_regions : maximal connected sets in the domain on which the Jacobian of the last hidden
+        layer is constant.
+    everywhere : whether both counts hold in all of R^n_in too.
+    readout : ``(U, c)``: what the folding layers compute is ``z @ U + c`` of the last layer;
+        ``None`` where the last layer is an arrangement.
+    """
+
+    params: tuple[Layer, ...]
+    boxes: Array
+    activation_regions: int
+    linear_regions: int
+    everywhere: bool = False
+    readout: Layer | None = None
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """``(n_in, n_1, ..., n_L)``."""
+        return (len(self.params[0][0]), *(len(b) for _, b in self.params))
+
+    @property
+    def box(self) -> tuple[Array, Array]:
+        """``(low, high)`` of a domain that is one box; ValueError if it is several."""
+        if len(self.boxes) != 1:
+            raise ValueError(f"the domain is {len(self.boxes)} boxes: use boxes")
+        return self.boxes[0, 0], self.boxes[0, 1]
+
+
+def folding(n_in: int, depth: int) -> Construction:
+    """Fold every coordinate in every layer: ``y -> 2 |y| - 1``, built of two rectifiers each.
+
+    `depth` layers of ``2 n_in`` units, ``relu(y_j)`` and ``relu(-y_j)``: ``2^(depth n_in)`` regions
+    of both kinds, in [-1, 1]^n_in as in all of the space. The two units of a pair share their
+    boundary: a trial of exact counters.
+
+    Raises ValueError if a size is no integer >= 1.
+
+    >>> net = folding(2, 3)
+    >>> net.widths, net.activation_regions, net.linear_regions
+    ((2, 4, 4, 4), 64, 64)
+    """
+    n_in, depth = checks.integer("n_in", n_in), checks.integer("depth", depth)
+    layers, readouts = _folds(n_in, depth)
+    count = 2 ** (depth * n_in)
+    params, domain = absorbed(layers, readouts[:-1]), _cube(-1.0, n_in)
+    return Construction(params, domain, count, count, everywhere=True, readout=readouts[-1])
+
+
+def pascanu2013_folding(n_in: int, depth: int) -> Construction:
+    """Folding layers below an arrangement: Pascanu et al. 2013, Section 5.
+
+    `depth` layers of ``2 n_in`` units: the last is ``general_position``, the others fold. It has
+    ``2^((depth - 1) n_in) sum_{i <= n_in} C(2 n_in, i)`` regions of both kinds in [-1, 1]^n_in, and
+    no more in all of the space: every folded piece covers the whole arrangement.
+
+    Raises ValueError if a size is no integer >= 1.
+
+    >>> [pascanu2013_folding(2, depth).activation_regions for depth in (1, 2, 3, 4)]
+    [11, 44, 176, 704]
+    """
+    n_in, depth = checks.integer("n_in", n_in), checks.integer("depth", depth)
+    layers, readouts = _folds(n_in, depth - 1)
+    params = absorbed([*layers, general_position(2 * n_in, n_in)], readouts)
+    count = 2 ** ((depth - 1) * n_in) * arrangement_regions(2 * n_in, n_in)
+    return Construction(params, _cube(-1.0, n_in), count, count, everywhere=True)
+
+
+def montufar2014(n_in: int, widths: Iterable[int]) -> Construction:
+    """Zigzags below an arrangement: Montufar et al. 2014, Theorem 4.
+
+    Layer l < L folds each coordinate of [0, 1]^n_in into ``p_l = floor(n_l / n_in)`` pieces, by
+    ``relu(p y) - 2 relu(p y - 1) + 2 relu(p y - 2) - ...``; units beyond ``p_l n_in`` are never
+    active. In [0, 1]^n_in there are ``prod_{l < L} p_l^n_in sum_{i <= n_in} C(n_L, i)`` activation
+    regions, and as many linear ones if ``n_L > n_in``. With ``n_L = n_in`` the last layer is
+    ``y_j > 1/2`` and the network a product of its coordinates, ``N = prod p_l`` pieces in each;
+    where it is closed pieces join: ``(2 N - floor((N - 1) / 2))^n_in`` linear regions.
+
+    Parameters
+    ----------
+    n_in, widths : every width at least `n_in`.
+
+    Raises
+    ------
+    ValueError
+        if a size is no integer >= 1, there is no layer, or a width is below `n_in`.
+
+    >>> net = montufar2014(1, (3, 2, 2))
+    >>> net.activation_regions, net.linear_regions
+    (18, 18)
+    """
+    n_in, widths = network_sizes(n_in, widths)
+    layers, readouts, pieces = [], [], 1
+    for width in widths[:-1]:
+        p = width // n_in
+        used = p * n_in
+        steps = np.arange(p, dtype=np.float64)
+        V, d = np.zeros((n_in, width)), np.full(width, -1.0)
+        V[:, :used], d[:used] = (
+            np.kron(np.eye(n_in), np.full((1, p), float(p))),
+            -np.tile(steps, n_in),
+        )
+        U = np.zeros((width, n_in))
+        U[:used] = np.kron(np.eye(n_in), np.where(steps == 0, 1.0, 2 * (-1) ** steps)[:, None])
+        layers.append((V, d))
+        readouts.append((U, np.zeros(n_in)))
+        pieces *= p
+    V, d = general_position(widths[-1], n_in)
+    layers.append((2 * V, d - V.sum(axis=0)))  # from [0, 1] to [-1, 1]
+    count = linear = pieces**n_in * arrangement_regions(widths[-1], n_in)
+    if widths[-1] == n_in:
+        linear = (2 * pieces - (pieces - 1) // 2) ** n_in
+    return Construction(absorbed(layers, readouts), _cube(0.0, n_in), count, linear)
+
+
+def sawtooth(depth: int) -> Construction:
+    """Build the sawtooth of Telgarsky 2015: 2 units a layer, ``2^depth`` pieces on [0, 1].
+
+    Each layer is the tent ``y -> relu(2 y) - relu(4 y - 2)``, the readout ``(1, -1)`` of the last
+    its sawtooth of ``2^(depth - 1)`` teeth. ``2^depth`` regions of both kinds in [0, 1]. Where a
+    tooth ends at 0, the first unit of the next layer touches its boundary without crossing it.
+    ``noisy`` puts noise on its weights, which destroys most pieces (Hanin & Rolnick 2019, Fig. 3).
+
+    Raises ValueError if `depth` is no integer >= 1.
+
+    >>> net = sawtooth(5)
+    >>> net.widths, net.linear_regions
+    ((1, 2, 2, 2, 2, 2), 32)
+    """
+    depth = checks.integer("depth", depth)
+    layer = np.array([[2.0, 4.0]]), np.array([0.0, -2.0])
+    readout = np.array([[1.0], [-1.0]]), np.zeros(1)
+    params, domain = absorbed([layer] * depth, [readout] * (depth - 1)), _cube(0.0, 1)
+    return Construction(params, domain, 2**depth, 2**depth, readout=readout)
+
+
+def noisy(params: Any, scale: float, key: Any) -> tuple[Layer, ...]:
+    """Add independent normal noise of standard deviation `scale` to every weight and bias.
+
+    Parameters
+    ----------
+    params : a ``Construction``, or ``(W, b)`` of each layer.
+    scale : one number >= 0, in the units of the weights.
+    key : a JAX random key or a ``numpy.random.Generator``.
+
+    Returns
+    -------
+    ``(W, b)`` of each layer, NumPy float64. The counts of the construction hold no longer.
+
+    Raises
+    ------
+    ValueError
+        if `scale` is negative or not one number, or `key` is neither.
+
+    >>> [W.shape for W, b in noisy(sawtooth(2), 0.1, np.random.default_rng(0))]
+    [(1, 2), (2, 2)]
+    """
+    layers = params.params if isinstance(params, Construction) else params
+    if np.ndim(checks.non_negative("scale", scale)) != 0:
+        raise ValueError(f"scale={checks.shown(scale)}: give one number")
+    arrays = [np.asarray(array, np.float64) for layer in layers for array in layer]
+    if isinstance(key, np.random.Generator):
+        draws = [key.standard_normal(array.shape) for array in arrays]
+    else:
+        keys = jax.random.split(checks.random_key("key", key), len(arrays))
+        with jax.enable_x64(True):
+            draws = [
+                np.asarray(jax.random.normal(k, array.shape, jnp.float64))
+                for k, array in zip(keys, arrays, strict=True)
+            ]
+    moved = [array + float(scale) * draw for array, draw in zip(arrays, draws, strict=True)]
+    return tuple(zip(moved[::2], moved[1::2], strict=True))
+
+
+def pascanu2013(n_in: int, widths: Iterable[int]) -> Construction:
+    """Copy an arrangement to many cells of the layers below: Pascanu et al. 2013, Theorem 1.
+
+    Layer l < L is ``consecutive``, tilted to have full rank. In ``p_l = floor(n_l / n_in)`` of its
+    cells exactly one group of n_in units is active; the groups are disjoint, so the next layer can
+    map a box in each of these cells onto the same cube by a map of its own. On the
+    ``prod_{l < L} p_l`` boxes that arrive there, the arrangement of the last layer is repeated:
+    ``prod_{l < L} p_l sum_{i <= n_in} C(n_L, i)`` regions of both kinds in these boxes. Outside of
+    them there are more.
+
+    The parabola for the paper's circles, and boxes for its balls, keep numbers moderate; still the
+    boxes shrink exponentially with the depth.
+
+    Parameters
+    ----------
+    n_in, widths : n_in at least 2, as the paper's Proposition 4 needs, every width at least n_in.
+
+    Raises
+    ------
+    ValueError
+        if a size is no integer >= 1, there is no layer, a width is below `n_in`, `n_in` is 1, or
+        float64 cannot resolve the boxes.
+
+    >>> net = pascanu2013(2, (5, 4, 4))
+    >>> net.activation_regions, net.boxes.shape
+    (44, (4, 2, 2))
+    """
+    n_in, widths = network_sizes(n_in, widths)
+    if n_in == 1 and len(widths) > 1:
+        raise ValueError(
+            "n_in=1: the construction needs 2 inputs or more; use montufar2014, which reaches the "
+            "same number"
+        )
+    chosen = [grouped(n_in, width) for width in widths[:-1]]
+    boxes = math.prod(width // n_in for width in widths[:-1])
+    if boxes > MOST_BOXES:
+        raise ValueError(f"widths={checks.shown(widths)} make {boxes} boxes: give fewer layers")
+    centre, half = np.zeros((1, n_in)), np.ones((1, n_in))
+    for group in reversed(chosen):
+        centre = (group.centre[:, None] + centre * group.stretch[:, None]).reshape(-1, n_in)
+        half = (half * np.abs(group.stretch)[:, None]).reshape(-1, n_in)
+    if half.min() < FINEST:
+        raise ValueError(
+            f"widths={checks.shown(widths)}: the boxes shrink to {half.min():.1e}, too small for "
+            "float64; give fewer layers or units"
+        )
+    layers = [group.layer for group in chosen] + [general_position(widths[-1], n_in)]
+    params = absorbed(layers, [group.readout for group in chosen])
+    domain = np.stack([centre - half, centre + half], axis=1)
+    count = boxes * arrangement_regions(widths[-1], n_in)
+    return Construction(params, domain, count, count)
+
+
+def _folds(n: int, depth: int) -> tuple[list[Layer], list[Layer]]:
+    """Layers ``relu(y), relu(-y)`` and their readouts ``2 |y| - 1``."""
+    eye = np.eye(n)
+    layer = np.concatenate([eye, -eye], axis=1), np.zeros(2 * n)
+    readout = np.concatenate([2 * eye, 2 * eye]), np.full(n, -1.0)
+    return [layer] * depth, [readout] * depth
+
+
+def _cube(low: float, n: int) -> Array:
+    return np.stack([np.full(n, low), np.ones(n)])[None]

@@ -1,0 +1,95 @@
+"""Regions of hyperplane arrangements, and the checks that all counting bounds share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from jaxexpr import checks
+from jaxexpr.activations import get
+
+
+def zaslavsky(hyperplanes: int, dim: int) -> int:
+    """Regions of hyperplanes in general position: ``sum_{i <= dim} C(hyperplanes, i)``.
+
+    The most that any arrangement makes, and the most activation regions (and linear regions) of
+    one ReLU layer. Zaslavsky 1975; Pascanu et al. 2013, Proposition 2; Raghu et al. 2017,
+    Theorem 5.
+
+    Parameters
+    ----------
+    hyperplanes : how many, 0 or more.
+    dim : of the space, 0 or more.
+
+    Raises
+    ------
+    ValueError
+        if an argument is no integer >= 0.
+
+    >>> zaslavsky(4, 2), zaslavsky(8, 2), zaslavsky(12, 2)
+    (11, 37, 79)
+    """
+    hyperplanes = checks.integer("hyperplanes", hyperplanes, minimum=0)
+    return cuts(hyperplanes, checks.integer("dim", dim, minimum=0))
+
+
+def zaslavsky_central(hyperplanes: int, dim: int) -> int:
+    """Regions of hyperplanes through the origin, otherwise in general position, in R^dim.
+
+    ``2 sum_{i < dim} C(hyperplanes - 1, i)``: the most activation regions of one ReLU layer with
+    zero bias. 1 without hyperplanes. Raises ValueError as ``zaslavsky``, for dim = 0 too.
+
+    >>> [zaslavsky_central(n, 2) for n in (0, 1, 2, 5)]  # n lines through a point: 2 n
+    [1, 2, 4, 10]
+    """
+    hyperplanes = checks.integer("hyperplanes", hyperplanes, minimum=0)
+    dim = checks.integer("dim", dim)
+    return 2 * cuts(hyperplanes - 1, dim - 1) if hyperplanes else 1
+
+
+def zaslavsky_parallel(families: int, dim: int, parallel: int = 2) -> int:
+    """Regions of families of parallel hyperplanes: ``sum_{i <= dim} parallel^i C(families, i)``.
+
+    Hyperplanes of one family never meet, so a set of i that do meet takes one from each of i
+    families. A layer of units with T breakpoints each makes at most so many activation regions,
+    with ``parallel = T`` (2 for hard-tanh). Raises ValueError as ``zaslavsky``.
+
+    >>> zaslavsky_parallel(5, 2), zaslavsky(10, 2)
+    (51, 56)
+    """
+    families = checks.integer("families", families, minimum=0)
+    dim = checks.integer("dim", dim, minimum=0)
+    return cuts(families, dim, checks.integer("parallel", parallel, minimum=0))
+
+
+def network_sizes(n_in: Any, widths: Any) -> tuple[int, tuple[int, ...]]:
+    """Return checked ``n_in`` and ``(n_1, ..., n_L)``."""
+    n_in = checks.integer("n_in", n_in)
+    if isinstance(widths, str) or not isinstance(widths, Iterable):
+        raise ValueError(f"widths={checks.shown(widths)}: give a sequence (n_1, ..., n_L)")
+    sizes = tuple(checks.integer(f"widths[{i}]", n) for i, n in enumerate(widths))
+    if not sizes:
+        raise ValueError("widths=() has no layer: give (n_1, ..., n_L) with L >= 1")
+    return n_in, sizes
+
+
+def breakpoints_of(activation: Any) -> int:
+    """Return the number T of breakpoints of one unit."""
+    found = get(activation)
+    if found.breakpoints is None:
+        raise ValueError(
+            f"activation={found.name!r} is not piecewise linear and has no regions: use relu, "
+            "leaky_relu, abs, hard_tanh or activations.piecewise_linear(...)"
+        )
+    return len(found.breakpoints)
+
+
+def cuts(n: int, most: int, base: int = 1) -> int:
+    """``sum_{i <= most} base^i C(n, i)``."""
+    if most >= n:
+        return (1 + base) ** n
+    term = total = 1
+    for i in range(1, most + 1):
+        term = term * base * (n - i + 1) // i
+        total += term
+    return total

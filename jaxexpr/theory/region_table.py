@@ -1,0 +1,313 @@
+"""A count of regions beside every bound that applies to it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from jaxexpr import checks
+from jaxexpr.activations import Activation, get
+from jaxexpr.theory import regions
+from jaxexpr.theory.hyperplanes import breakpoints_of, network_sizes
+
+ROUNDING = 1e-9  # relative; of a mean that was gathered in floating point
+
+
+@dataclasses.dataclass(frozen=True)
+class Bound:
+    """One row of a ``RegionTable``.
+
+    Attributes
+    ----------
+    name : the function of ``jaxexpr.theory``.
+    side : ``"upper"``, a limit for every network, or ``"lower"``, what a construction reaches.
+    value : the number, a Python int; ``None`` where it does not apply.
+    counts : the regions it is about. An upper bound on activation regions holds for linear regions
+        too, and linear regions reached are activation regions reached.
+    note : why it does not apply, or what to mind.
+    """
+
+    name: str
+    side: str
+    value: int | None
+    counts: str
+    note: str = ""
+
+    @property
+    def applies(self) -> bool:
+        return self.value is not None
+
+
+@dataclasses.dataclass(frozen=True)
+class RegionTable:
+    """Bounds on a number of regions, and the number itself if there is one; prints as a table.
+
+    Attributes
+    ----------
+    n_in, widths, activation : the network's sizes and the name of its activation.
+    dim : dimension of the set on which regions are counted.
+    zero_bias : whether all biases are 0.
+    of : what was counted, ``"activation"`` or ``"linear"`` regions.
+    count, sem : the count, or a mean over networks and its standard error; ``None`` without.
+    bounds : every bound, those that do not apply among them, each with its reason.
+
+    ``table["serra2018_upper"]`` is one row.
+    """
+
+    n_in: int
+    widths: tuple[int, ...]
+    activation: str
+    dim: int
+    zero_bias: bool
+    of: str
+    count: int | float | None
+    sem: float | None
+    bounds: tuple[Bound, ...]
+
+    def __getitem__(self, name: str) -> Bound:
+        name = checks.one_of("name", name, (b.name for b in self.bounds))
+        return next(b for b in self.bounds if b.name == name)
+
+    @property
+    def upper(self) -> int:
+        """The least upper bound: no network of these sizes has more regions."""
+        return min(b.value for b in self.bounds if b.side == "upper" and b.value is not None)
+
+    @property
+    def reached(self) -> int:
+        """The greatest number that a construction of these sizes reaches; at least 1."""
+        lower = (b.value for b in self.bounds if b.side == "lower" and b.value is not None)
+        return max(lower, default=1)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the count is at most every upper bound; True without a count.
+
+        A bound holds for every network, so it holds for a mean without regard to its error. Lower
+        bounds are not held against a count: they speak of the best network, not of this one.
+        """
+        return self.count is None or self.count <= _with_slack(self.upper, self.count)
+
+    def __str__(self) -> str:
+        sizes = "-".join(map(str, (self.n_in, *self.widths)))
+        where = {1: "along a line", 2: "in a plane"}.get(self.dim, f"in {self.dim} dimensions")
+        bias = ", zero bias" if self.zero_bias else ""
+        head = f"{self.of} regions {where}, {self.activation} {sizes}{bias}"
+        if self.count is not None:
+            error = f" +- {self.sem:.2g}" if self.sem is not None else ""
+            head += f": {_shown(self.count)}{error}"
+        lines = [head]
+        for side, title in (
+            ("upper", "at most (every network)"),
+            ("lower", "at least, for the best network (a construction reaches it)"),
+        ):
+            lines.append(f"  {title}")
+            for bound in (b for b in self.bounds if b.side == side):
+                value = "-" if bound.value is None else _shown(bound.value)
+                words = [bound.counts, self._against(bound), bound.note]
+                if bound.value is None:
+                    words = ["does not apply", bound.note]
+                text = "; ".join(word for word in words if word)
+                lines.append(f"    {bound.name:26} {value:>14}  {text}")
+        return "\n".join(lines)
+
+    def _against(self, bound: Bound) -> str:
+        if self.count is None or bound.value is None:
+            return ""
+        if bound.side == "upper":
+            return "holds" if self.count <= _with_slack(bound.value, self.count) else "FAILS"
+        return "the count reaches it" if self.count >= bound.value else "the count is below"
+
+
+def region_bounds(
+    n_in: int,
+    widths: Iterable[int],
+    activation: str | Activation = "relu",
+    *,
+    count: Any = None,
+    of: str = "activation",
+    dim: int | None = None,
+    zero_bias: bool = False,
+) -> RegionTable:
+    """Put a count of regions beside all the counting bounds that apply to it.
+
+    Parameters
+    ----------
+    n_in, widths : inputs, and hidden layers ``(n_1, ..., n_L)``.
+    activation : piecewise linear, a name or an ``Activation``.
+    count : an exact count, or an estimate: anything with one number in each of ``.mean`` and
+        ``.sem``. Without it, the bounds alone.
+    of : what was counted, ``"activation"`` or ``"linear"`` regions.
+    dim : dimension of the flat set that the count is about: 1 for a line or a segment, 2 for a
+        plane or a polygon in it; by default `n_in`. A network restricted to it is a network with
+        so many inputs, and so are its bounds.
+    zero_bias : whether all biases are 0.
+
+    Returns
+    -------
+    A ``RegionTable``: ``print`` it; ``.upper``, ``.reached``, ``.holds`` and rows by name.
+
+    Raises
+    ------
+    ValueError
+        naming the argument, for sizes that are no integers >= 1, an activation that is not
+        piecewise linear, a `dim` above `n_in`, a count that is no number >= 1.
+
+    >>> table = region_bounds(2, (4, 4), count=38)
+    >>> table.upper, table.reached, table.holds
+    (121, 44, True)
+    >>> region_bounds(2, (4, 4), count=122).holds
+    False
+    """
+    n_in, sizes = network_sizes(n_in, widths)
+    phi = get(activation)
+    breakpoints = breakpoints_of(phi)
+    checks.one_of("of", of, ("activation", "linear"))
+    dim = n_in if dim is None else checks.integer("dim", dim)
+    if dim > n_in:
+        raise ValueError(f"dim={dim} exceeds n_in={n_in}: a flat set has no more dimensions")
+    mean, sem = _counted(count)
+    bounds = (
+        *_upper_bounds(n_in, sizes, phi, breakpoints, dim, bool(zero_bias)),
+        *_lower_bounds(sizes, phi, dim, bool(zero_bias)),
+    )
+    return RegionTable(n_in, sizes, phi.name, dim, bool(zero_bias), of, mean, sem, bounds)
+
+
+Condition = tuple[bool, str]  # whether it is met, and why not
+
+
+def _row(
+    name: str, side: str, value: Callable[[], int], *needs: Condition, note: str = "", counts: str
+) -> Bound:
+    unmet = "; ".join(reason for met, reason in needs if not met)
+    return Bound(name, side, None if unmet else value(), counts, unmet or note)
+
+
+def _upper_bounds(
+    n_in: int, sizes: tuple[int, ...], phi: Activation, breakpoints: int, dim: int, zero_bias: bool
+) -> list[Bound]:
+    rows: list[tuple[str, Callable[[], int], list[Condition], str]] = [
+        ("trivial_upper", lambda: regions.trivial_upper(sizes, phi), [], ""),
+        (
+            "line_upper",
+            lambda: regions.line_upper(sizes, phi),
+            [(dim == 1, "the count is not along a line")],
+            "",
+        ),
+        ("raghu2017_upper", lambda: regions.raghu2017_upper(dim, sizes, phi), [], ""),
+        (
+            "raghu2017_upper, parallel",
+            lambda: regions.raghu2017_upper(dim, sizes, phi, parallel=True),
+            [(breakpoints > 1, "no unit has several breakpoints")],
+            "",
+        ),
+        (
+            "montufar2017_upper",
+            lambda: regions.montufar2017_upper(dim, sizes, phi),
+            [],
+            "" if breakpoints == 1 else "stated for one breakpoint, extended here",
+        ),
+        (
+            "serra2018_upper",
+            lambda: regions.serra2018_upper(dim, sizes),
+            [(phi.name == "relu", "stated for relu")],
+            "",
+        ),
+        (
+            "zero_bias_upper",
+            # Of all R^n_0: a flat set that misses the origin is no network without biases.
+            lambda: regions.zero_bias_upper(n_in, sizes),
+            [
+                (zero_bias, "there are biases"),
+                (phi.breakpoints == (0.0,), "needs 0 as the only breakpoint"),
+            ],
+            "",
+        ),
+    ]
+    counts = "activation regions, so linear too"
+    return [_row(n, "upper", f, *needs, note=note, counts=counts) for n, f, needs, note in rows]
+
+
+def _lower_bounds(
+    sizes: tuple[int, ...], phi: Activation, dim: int, zero_bias: bool
+) -> list[Bound]:
+    depth, linear = len(sizes), "linear regions, so activation too"
+    # Where the last layer is as narrow as that, it is closed on some regions, and these join.
+    either = "activation regions" if depth > 1 and sizes[-1] == dim else linear
+    rows: list[tuple[str, Callable[[], int], int, str, str]] = [
+        ("pascanu2013_lower", lambda: regions.pascanu2013_lower(dim, sizes), dim, either, ""),
+        (
+            "pascanu2013_folding_lower",
+            lambda: regions.pascanu2013_folding_lower(dim, depth),
+            2 * dim,
+            linear,
+            "" if set(sizes) == {2 * dim} else f"uses {2 * dim} units a layer",
+        ),
+        ("montufar2014_lower", lambda: regions.montufar2014_lower(dim, sizes), dim, either, ""),
+        (
+            "telgarsky2015_lower",
+            lambda: regions.telgarsky2015_lower(depth),
+            2,
+            linear,
+            "on a segment, with 2 units a layer",
+        ),
+    ]
+    relu, biased = (phi.name == "relu", "stated for relu"), (not zero_bias, "needs biases")
+    return [
+        _row(
+            *(name, "lower", value, relu, biased),
+            (min(sizes) >= units, f"a width is below {units}"),
+            note=note,
+            counts=counts,
+        )
+        for name, value, units, counts, note in rows
+    ]
+
+
+def _counted(count: Any) -> tuple[int | float | None, float | None]:
+    """Return the count, or the mean and the error of an estimate."""
+    if count is None:
+        return None, None
+    if hasattr(count, "mean") and hasattr(count, "sem"):
+        pair = []
+        for name in ("mean", "sem"):
+            array = np.asarray(getattr(count, name), np.float64)
+            if array.size != 1:
+                raise ValueError(
+                    f"count.{name} has shape {array.shape}: give an estimate of one number, the "
+                    "last layer's, or that number itself"
+                )
+            pair.append(float(array.reshape(())))
+        mean, sem = pair
+        if not mean >= 1:
+            raise ValueError(f"count.mean={mean}: give a mean number of regions, which is >= 1")
+        return mean, sem
+    if isinstance(count, int | np.integer):
+        return checks.integer("count", count), None
+    number = checks.positive("count", count)
+    if number < 1:
+        raise ValueError(f"count={number}: give a number of regions, which is >= 1")
+    return number, None
+
+
+def _with_slack(bound: int, count: int | float) -> int | float:
+    """Return the bound for an exact count, a little more for a mean that was rounded."""
+    if isinstance(count, int):
+        return bound
+    return bound + 1 if bound > 1e15 else bound * (1 + ROUNDING)
+
+
+def _shown(number: int | float) -> str:
+    """Return the number in at most 14 characters."""
+    if isinstance(number, float):
+        return f"{number:.6g}"
+    if number < 10**10:
+        return f"{number:,}"
+    size = math.log10(number)  # of an int of any length
+    exponent = math.floor(size + 5e-5)  # 9.9999e12 is shown as 1.000e13
+    return f"{max(10 ** (size - exponent), 1.0):.3f}e{exponent}"
