@@ -309,5 +309,5 @@ def _shown(number: int | float) -> str:
     if number < 10**10:
         return f"{number:,}"
     size = math.log10(number)  # of an int of any length
-    exponent = math.floor(size + 5e-5)  # 9.9999e12 is shown as 1.000e13
+    exponent = math.floor(size + 2.17e-5)  # 9.9996e12 is shown as 1.000e13
     return f"{max(10 ** (size - exponent), 1.0):.3f}e{exponent}"
