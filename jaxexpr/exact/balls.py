@@ -1,0 +1,194 @@
+"""Activation regions that meet a ball: exactly in few dimensions, from below in many.
+
+*The lower bound.* Let x be inside a region C. In C every pre-activation is affine, and C is the
+polytope in which no affine form changes its side. Rays from x that leave C through the relative
+interior of a facet within the radius find facets of C that meet the open ball, and behind each of
+them lies another region. Regions behind two facets on different hyperplanes differ: a region is
+convex, and so is C, so that one hyperplane parts the two and holds all that their closures share.
+Hence ``1 + (distinct facets found)`` regions meet the ball. The rays looked at go to the foot of
+the perpendicular on each hyperplane that cuts the ball, so the nearest boundary is always found.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jaxexpr import checks
+from jaxexpr.activations import Activation
+from jaxexpr.exact.cells import few_inputs, numbers
+from jaxexpr.exact.distance import ROUNDINGS
+from jaxexpr.exact.faces import Array
+from jaxexpr.exact.partitions import Bends, Partition, partition
+from jaxexpr.exact.pieces import exact_activation
+
+EPS = float(np.finfo(np.float64).eps)
+CLOSE = 1e-9  # hyperplanes met within this share of the way are not told apart
+PARALLEL = 1e-12  # normals with a cosine this near to 1 are one
+STEPS = 4  # attempts to step off a boundary
+
+
+def regions_in_ball(
+    params: Any,
+    x: Any,
+    radius: Any,
+    activation: str | Activation = "relu",
+    *,
+    method: str = "auto",
+) -> Array:
+    """Number of *activation* regions that meet the open ball around x.
+
+    Either exact, by listing the regions that meet the cube around the ball and their distances to
+    x; or a lower bound, one more than the facets of x's own region that are found within the radius
+    (see above): 1 where the nearest boundary is at least as far as the radius, at least 2 where it
+    is nearer.
+
+    Parameters
+    ----------
+    params : ``(W, b)`` of each hidden layer, W ``(fan_in, fan_out)``, b ``(fan_out,)``,
+        ``h = z @ W + b``; computed in float64 on the host.
+    x : centres, ``(..., n_in)``.
+    radius : > 0, one number or an array that broadcasts to ``(...)``.
+    activation : piecewise linear.
+    method : ``"exact"``, for up to 10 inputs; ``"facets"``, the lower bound, for any number; or
+        ``"auto"``, exact for up to 3 inputs.
+
+    Returns
+    -------
+    ``(...)``, int64.
+
+    Raises
+    ------
+    ValueError
+        for bad parameters (with the layer), points of another space, a radius that is not above 0
+        or does not broadcast, a smooth activation, traced parameters or points, too many inputs for
+        ``method="exact"``.
+
+    Notes
+    -----
+    Exact counts have the resolution of ``cells``, about 1e-12 of the coordinates of x: take
+    ``"facets"`` for balls that small.
+
+    >>> lines = ((np.eye(2), np.array([0.0, 0.0])),)
+    >>> regions_in_ball(lines, [[3.0, 4.0], [0.5, 0.0]], [3.5, 0.1]).tolist()
+    [2, 2]
+    """
+    layers, phi = numbers(params), exact_activation(activation)
+    n = len(layers[0][0])
+    for name, value in (("x", x), ("radius", radius)):
+        if checks.is_traced(value):
+            raise ValueError(f"{name} is traced: regions are counted on the host, outside jit")
+    x = np.asarray(checks.numeric("x", x), np.float64)
+    if x.ndim == 0 or x.shape[-1] != n:
+        raise ValueError(
+            f"x has shape {x.shape} and params[0][0] has {n} rows: give points of shape (..., {n})"
+        )
+    given = np.asarray(checks.numeric("radius", radius), np.float64)
+    if not np.all(given > 0):
+        raise ValueError(f"radius={checks.shown(radius)}: give numbers > 0")
+    try:
+        radii = np.broadcast_to(given, x.shape[:-1])
+    except ValueError:
+        raise ValueError(
+            f"radius has shape {given.shape} and x {x.shape}: give one radius, or one a point"
+        ) from None
+    checks.one_of("method", method, ("auto", "exact", "facets"))
+    if method == "exact":
+        few_inputs(n)
+    count = _exact if method == "exact" or (method == "auto" and n <= 3) else _from_below
+    pairs = zip(x.reshape(-1, n), radii.ravel(), strict=True)
+    found = [count(layers, phi, centre, r) for centre, r in pairs]
+    return np.array(found, np.int64).reshape(x.shape[:-1])
+
+
+def _exact(layers: list[tuple[Array, Array]], phi: Activation, centre: Array, radius: float) -> int:
+    """Cells of the cube around the ball that are nearer to its centre than its radius."""
+    found = partition(layers, phi, (centre - radius, centre + radius))
+    return int(np.sum(_distances(found, centre) < radius))
+
+
+def _distances(found: Partition, x: Array) -> Array:
+    """Distance of a point to each cell, 0 inside.
+
+    Dimension by dimension: the nearest point of a face is the foot of the perpendicular on its
+    span, if that lies in the face, and otherwise the nearest point of one of its facets. Every face
+    carries a point inside and an orthonormal basis of its span: that of its first facet, and the
+    direction from there to the point inside.
+    """
+    inside = found.complex.points.rows[:, :-1]
+    basis = np.zeros((*inside.shape, 0))
+    distance = np.linalg.norm(inside - x, axis=1)
+    for level in found.complex.levels[1:]:
+        level.tidy()
+        facet, start, length = level.facets.rows, level.start.rows, level.length.rows
+        own = level.means(inside)
+        owner = np.repeat(np.arange(level.size), length)
+        inward = own[owner] - inside[facet]
+        inward -= _along(basis[facet], inward)
+        normal = inward[start] / np.linalg.norm(inward[start], axis=1, keepdims=True)
+        spanned = np.concatenate([basis[facet[start]], normal[:, :, None]], axis=2)
+        foot = own + _along(spanned, x - own)
+        within = np.sum((foot[owner] - inside[facet]) * inward, axis=1) >= 0
+        nearest = np.minimum.reduceat(distance[facet], start)
+        direct = np.logical_and.reduceat(within, start)
+        distance = np.where(direct, np.linalg.norm(foot - x, axis=1), nearest)
+        inside, basis = own, spanned
+    return distance
+
+
+def _along(basis: Array, vectors: Array) -> Array:
+    """Parts of vectors ``(r, n)`` in the spans of orthonormal bases ``(r, n, k)``."""
+    return np.einsum("rnk,rk->rn", basis, np.einsum("rnk,rn->rk", basis, vectors))
+
+
+def _from_below(layers: list[tuple[Array, Array]], phi: Activation, x: Array, radius: float) -> int:
+    """One more than the distinct facets found around x; see above."""
+    bends, generator = Bends(phi), np.random.default_rng(0)
+    centre, rest = x, radius
+    for _ in range(STEPS):
+        normals, gaps = _forms(layers, phi, bends, centre)
+        if np.all(np.abs(gaps) > CLOSE * rest):
+            break
+        # On a boundary x is in no region: take a smaller ball, inside, about a point beside it.
+        step = generator.normal(size=len(x))
+        centre, rest = x + radius / 8 * step / np.linalg.norm(step), radius * 7 / 8
+    else:
+        return 2
+    cut = np.abs(gaps) < rest
+    if not cut.any():
+        return 1
+    rays = -np.sign(gaps[cut, None]) * normals[cut]
+    rates = normals @ rays.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        far = np.where(rates * gaps[:, None] < 0, -gaps[:, None] / rates, np.inf)
+    first = np.argmin(far, axis=0)
+    met = far <= (1 + CLOSE) * np.min(far, axis=0)
+    # A ray through a lower face is of no use: all it meets must be one hyperplane.
+    alike = np.abs(normals @ normals[first].T) > 1 - PARALLEL
+    facets = np.unique(first[np.all(alike | ~met, axis=0)])
+    turn = normals[facets] @ normals[facets].T
+    apart = np.abs(gaps[facets] - np.sign(turn) * gaps[facets, None])
+    same = (np.abs(turn) > 1 - PARALLEL) & (apart <= CLOSE * rest)
+    return 1 + int(np.sum(~np.tril(same, -1).any(axis=1)))
+
+
+def _forms(
+    layers: list[tuple[Array, Array]], phi: Activation, bends: Bends, x: Array
+) -> tuple[Array, Array]:
+    """Unit normals ``(f, n)`` and signed distances ``(f,)`` of the hyperplanes seen from x."""
+    z, gradients, size = x, np.eye(len(x)), np.zeros(len(x))
+    normals, gaps = [np.zeros((0, len(x)))], [np.zeros(0)]
+    for weights, biases in layers:
+        h, gradients = z @ weights + biases, gradients @ weights
+        size = np.sqrt(size**2 @ weights**2)
+        norm = np.linalg.norm(gradients, axis=0)
+        alive = norm > ROUNDINGS * EPS * size
+        for at in phi.breakpoints or ():
+            normals.append((gradients[:, alive] / norm[alive]).T)
+            gaps.append((h[alive] - at) / norm[alive])
+        value, piece = bends.value((h[:, None] - bends.steps)[None], np.ones((1, 1)))
+        z, slope = value[0], bends.slopes[piece[0]]
+        size = np.abs(slope) * np.maximum(size, norm)
+        gradients = gradients * slope
+    return np.concatenate(normals), np.concatenate(gaps)

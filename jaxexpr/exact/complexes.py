@@ -1,0 +1,210 @@
+"""Polyhedral complexes that are cut by one hyperplane after another, all cells at once.
+
+A complex is its face lattice: vertices, edges, polygons, ... up to the cells, every face with the
+list of its facets (its faces of one dimension less), each face stored once and shared by all that
+contain it. Functions that are affine on every cell, one for each *column*, are known by their
+values at the vertices. To cut along the zeros of a column, dimension by dimension:
+
+* a face is crossed if it has a vertex with a positive and one with a negative value;
+* a crossed face F becomes F+ and F-, parted by a new face F0 of one dimension less;
+* F+ has the facets of F with a positive vertex (their + parts, where they are crossed) and F0;
+* F0 has the new faces of the facets that are crossed, and the facets *of* facets of F on which
+  the column is zero.
+
+Nothing but signs at vertices is asked for, so vertices where more than n facets meet, hyperplanes
+through vertices and through whole faces need no special case, no perturbation and no adjacency
+test; and since a vertex is stored once, all cells around it agree on its sign.
+
+**Coordinates are homogeneous**: ``(x, tau)`` stands for the point ``x / tau``, and ``(x, 0)`` for
+the point at infinity in direction x. ``box`` makes a box; ``space`` all of R^n as n + 1 simplicial
+cones around the origin, whose other corners lie at infinity, so that nothing is too far away.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from jaxexpr.exact.faces import WORD, Array, Level, Store, pack, segments
+
+
+class Inconsistent(ArithmeticError):
+    """Signs at the vertices of a face that no affine function has."""
+
+
+class Complex:
+    """Cells of R^n with all their faces, and columns of values at the vertices.
+
+    Attributes
+    ----------
+    levels : ``levels[k]`` the faces of dimension k.
+    points : homogeneous coordinates of the vertices, ``(v, n + 1)``.
+    values : of the columns at the vertices, ``(v, c)``; exactly 0 where within `tolerance` times
+        `scale` of 0.
+    scale : size of the terms that a value is a sum of, ``(v, c)``.
+    origin : the cell that each cell was a part of when the columns were set.
+    """
+
+    def __init__(self, points: Array, faces: list[list[list[int]]], tolerance: float) -> None:
+        self.levels = [Level(len(points)), *(Level(f) for f in faces)]
+        self.points, self.tolerance = Store(points), tolerance
+        self.values = self.scale = Store(np.zeros((len(points), 0)))
+        self.origin = Store(np.zeros(0, np.intp))
+
+    @property
+    def cells(self) -> Level:
+        return self.levels[-1]
+
+    def euler(self) -> int:
+        """Euler characteristic: 1 for every subdivision of a box or of space."""
+        return sum((-1) ** k * level.size for k, level in enumerate(self.levels))
+
+    def set_columns(self, values: Array, scale: Array) -> None:
+        """Replace the columns; `values` and `scale` are ``(v, c)``."""
+        self.values, self.scale = Store(self._snapped(values, scale)), Store(scale)
+        bottom = self.levels[0]
+        bottom.positive = Store(pack(self.values.rows > 0))
+        bottom.negative = Store(pack(self.values.rows < 0))
+        for below, level in itertools.pairwise(self.levels):
+            level.tidy()
+            level.gather(below)
+        self.origin = Store(np.arange(self.cells.size))
+
+    def _snapped(self, values: Array, scale: Array) -> Array:
+        return np.where(np.abs(values) <= self.tolerance * scale, 0.0, values)
+
+    def _vertices(self, column: int, ends: Array) -> Array:
+        """Add the zero of a column on each edge; `ends` ``(m, 2)``."""
+        value = self.values.rows[ends, column]
+        # Two weights, each of full relative accuracy, keep far and near ends apart.
+        first, second = (value[:, [1, 0]] / (value[:, [1, 0]] - value)).T[:, :, None]
+        for store in (self.points, self.scale, self.values):
+            new = first * store.rows[ends[:, 0]] + second * store.rows[ends[:, 1]]
+            if store is self.values:
+                new = self._snapped(new, self.scale.rows[-len(new) :])
+                new[:, column] = 0.0
+            store.extend(new)
+        level = self.levels[0]
+        level.positive.extend(pack(new > 0))
+        level.negative.extend(pack(new < 0))
+        return level.room(len(ends))
+
+    def cut(self, column: int) -> None:
+        """Cut all cells along the zeros of a column.
+
+        Raises
+        ------
+        Inconsistent
+            if the signs of some face are those of no affine function: values nearer to zero than
+            arithmetic tells apart.
+        """
+        word, bit = divmod(column, WORD)
+        mask = np.uint64(1 << bit)
+        split: list[tuple[Level, Array]] = []
+        for k in range(1, len(self.levels)):
+            level, below = self.levels[k], self.levels[k - 1]
+            crossed = np.flatnonzero(
+                level.positive.rows[:, word] & level.negative.rows[:, word] & mask
+            )
+            if not crossed.size:
+                continue
+            owner, place = segments(level.start.rows[crossed], level.length.rows[crossed])
+            facet = level.facets.rows[place]
+            # A crossed facet has become its own + part, and its mate is the - part.
+            mate = below.mate.rows[facet]
+            cut = mate >= 0
+            above = (below.positive.rows[facet, word] & mask) != 0
+            under = (below.negative.rows[facet, word] & mask) != 0
+            if not np.all(above | under):
+                raise Inconsistent(f"column {column}")
+            if k == 1:
+                zero = self._vertices(column, facet.reshape(-1, 2))
+            else:
+                new, beside = (owner[cut], below.zero.rows[facet[cut]]), above & ~cut
+                flat = self._flat(k, facet[beside], word, mask)
+                old = (owner[beside][flat[0]], flat[1])
+                zero = below.room(crossed.size)
+                sound = below.write(zero, *_joined(new, old), self.levels[k - 2])
+                if not sound or (k == 2 and np.any(below.length.rows[zero] != 2)):
+                    raise Inconsistent(f"column {column}")
+            other, wall = level.room(crossed.size), (np.arange(crossed.size), zero)
+            lower = _joined((owner[under], facet[under]), (owner[cut], mate[cut]), wall)
+            level.write(other, *lower, below)
+            level.write(crossed, *_joined((owner[above], facet[above]), wall), below)
+            level.mate.rows[crossed], level.zero.rows[crossed] = other, zero
+            split.append((level, crossed))
+            if level is self.cells:
+                self.origin.extend(self.origin.rows[crossed])
+        for level, crossed in split:
+            level.mate.rows[crossed] = -1
+
+    def _flat(self, k: int, faces: Array, word: int, mask: np.uint64) -> tuple[Array, Array]:
+        """Facets of faces of dimension k - 1 on which a column is zero, after their owners' places.
+
+        A facet F0 of a crossed face F that was there before lies in two facets of F, on one side of
+        the cut each: asked for those of the + side, it is found once.
+        """
+        level, below = self.levels[k - 1], self.levels[k - 2]
+        holder, place = segments(level.start.rows[faces], level.length.rows[faces])
+        inner = level.facets.rows[place]
+        signs = below.positive.rows[inner, word] | below.negative.rows[inner, word]
+        zero = (signs & mask) == 0
+        return holder[zero], inner[zero]
+
+    def centres(self) -> Array:
+        """Return a point in the interior of each cell, homogeneous, ``(cells, n + 1)``."""
+        centre = self.points.rows
+        for level in self.levels[1:]:
+            level.tidy()
+            centre = level.means(centre)
+        return centre
+
+
+def _joined(*pairs: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Owners and facets, one list after the other."""
+    owners, facets = zip(*pairs, strict=True)
+    return np.concatenate(owners), np.concatenate(facets)
+
+
+def box(low: Array, high: Array, tolerance: float) -> Complex:
+    """The box ``low <= x <= high`` of R^n as a complex of one cell."""
+    n = len(low)
+    # A face fixes some coordinates at an end (0 or 1) and leaves the others free (2).
+    faces = [f for f in itertools.product((0, 1, 2), repeat=n)]
+    by_dimension = [[f for f in faces if f.count(2) == k] for k in range(n + 1)]
+    number = [{f: i for i, f in enumerate(group)} for group in by_dimension]
+    facets = [
+        [
+            [
+                number[k - 1][(*f[:i], end, *f[i + 1 :])]
+                for i in range(n)
+                if f[i] == 2
+                for end in (0, 1)
+            ]
+            for f in by_dimension[k]
+        ]
+        for k in range(1, n + 1)
+    ]
+    ends = np.stack([low, high])
+    corners = np.array(by_dimension[0]).reshape(-1, n)
+    points = np.take_along_axis(ends, corners, axis=0)
+    return Complex(np.concatenate([points, np.ones((len(points), 1))], axis=1), facets, tolerance)
+
+
+def space(n: int, tolerance: float) -> Complex:
+    """All of R^n as n + 1 simplicial cones around the origin."""
+    directions = np.concatenate([np.eye(n), -np.ones((1, n))])
+    points = np.zeros((n + 2, n + 1))
+    points[0, n], points[1:, :n] = 1.0, directions
+    # Simplices: all sets of corners but those that hold all directions.
+    simplices = [
+        [s for s in itertools.combinations(range(n + 2), k + 1) if len({*s} - {0}) <= n]
+        for k in range(n + 1)
+    ]
+    number = [{s: i for i, s in enumerate(group)} for group in simplices]
+    facets = [
+        [[number[k - 1][(*s[:i], *s[i + 1 :])] for i in range(k + 1)] for s in simplices[k]]
+        for k in range(1, n + 1)
+    ]
+    return Complex(points, facets, tolerance)

@@ -1,0 +1,134 @@
+"""Faces of a polyhedral complex in flat arrays: lists of facets, and signs packed into words."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+WORD = 64
+
+
+class Store:
+    """Rows of an array that grows at its end."""
+
+    def __init__(self, rows: Array) -> None:
+        self._room, self.size = rows.copy(), len(rows)
+
+    @property
+    def rows(self) -> Array:
+        return self._room[: self.size]
+
+    def extend(self, rows: Array) -> None:
+        """Append `rows`."""
+        size = self.size + len(rows)
+        if size > len(self._room):
+            room = np.empty((max(size, 2 * self.size), *self._room.shape[1:]), self._room.dtype)
+            room[: self.size] = self.rows
+            self._room = room
+        self._room[self.size : size] = rows
+        self.size = size
+
+
+def segments(start: Array, length: Array) -> tuple[Array, Array]:
+    """Return for each entry of the segments, one after the other, its segment and its place."""
+    owner = np.repeat(np.arange(len(start)), length)
+    shift = start - (np.cumsum(length) - length)
+    return owner, np.arange(len(owner)) + shift[owner]
+
+
+def pack(bits: Array) -> Array:
+    """Booleans ``(r, c)`` as words ``(r, w)`` of 64 bits, column 0 the lowest bit."""
+    rows, columns = bits.shape
+    words = max(1, -(-columns // WORD))
+    packed = np.zeros((rows, 8 * words), np.uint8)
+    packed[:, : -(-columns // 8)] = np.packbits(bits, axis=1, bitorder="little")
+    return packed.view("<u8")
+
+
+def unpack(words: Array, columns: int) -> Array:
+    """Invert the packing: words ``(r, w)`` to booleans ``(r, columns)``."""
+    octets = np.ascontiguousarray(words).view(np.uint8)
+    return np.unpackbits(octets, axis=1, count=columns, bitorder="little").astype(bool)
+
+
+def _any(words: Array, start: Array) -> Array:
+    """Bitwise or over the segments that begin at `start` and follow one another."""
+    joined = [np.bitwise_or.reduceat(words[:, w], start) for w in range(words.shape[1])]
+    return np.stack(joined, axis=1)
+
+
+class Level:
+    """All faces of one dimension.
+
+    Attributes
+    ----------
+    positive, negative : which columns are positive (negative) at a vertex of the face, packed.
+    facets, start, length : the facets of face i are ``facets[start[i] : start[i] + length[i]]``.
+    mate, zero : while a cut is made, for a crossed face (which becomes its + part) the face that is
+        its - part and the face between them; `mate` is -1 for the others.
+    """
+
+    def __init__(self, faces: list[list[int]] | int) -> None:
+        size = faces if isinstance(faces, int) else len(faces)
+        if not isinstance(faces, int):
+            length = np.array([len(face) for face in faces], np.intp)
+            self.length, self.start = Store(length), Store(np.cumsum(length) - length)
+            self.facets = Store(np.array(list(itertools.chain(*faces)), np.intp))
+        nothing = np.zeros((size, 1), np.uint64)
+        self.positive, self.negative = Store(nothing), Store(nothing)
+        self.mate, self.zero = Store(np.full(size, -1)), Store(np.full(size, -1))
+
+    @property
+    def size(self) -> int:
+        return self.mate.size
+
+    def tidy(self) -> None:
+        """Drop lists of facets that are out of use."""
+        _, place = segments(self.start.rows, self.length.rows)
+        self.facets = Store(self.facets.rows[place])
+        self.start = Store(np.cumsum(self.length.rows) - self.length.rows)
+
+    def gather(self, below: Level) -> None:
+        """Take the signs over from the facets; the lists must be tidy."""
+        facets, start = self.facets.rows, self.start.rows
+        self.positive = Store(_any(below.positive.rows[facets], start))
+        self.negative = Store(_any(below.negative.rows[facets], start))
+
+    def means(self, rows: Array) -> Array:
+        """Means over the facets of each face; the lists must be tidy."""
+        facets, start = self.facets.rows, self.start.rows
+        totals = [np.add.reduceat(column[facets], start) for column in rows.T]
+        return np.stack(totals, axis=1) / self.length.rows[:, None]
+
+    def room(self, count: int) -> Array:
+        """Make room for so many faces; return their numbers."""
+        none = np.full(count, -1)
+        self.mate.extend(none)
+        self.zero.extend(none)
+        return np.arange(self.size - count, self.size)
+
+    def write(self, faces: Array, owner: Array, facet: Array, below: Level) -> bool:
+        """Give ``faces[owner]`` the facets `facet`; faces not known yet come last, in order.
+
+        Returns whether each has at least as many facets as it has dimensions + 1.
+        """
+        order = np.argsort(owner, kind="stable")
+        facet, length = facet[order], np.bincount(owner, minlength=len(faces))
+        if not length.all():
+            return False
+        first = np.cumsum(length) - length
+        values = (
+            (self.length, length),
+            (self.start, first + self.facets.size),
+            (self.positive, _any(below.positive.rows[facet], first)),
+            (self.negative, _any(below.negative.rows[facet], first)),
+        )
+        for store, value in values:
+            known = faces < store.size
+            store.rows[faces[known]] = value[known]
+            store.extend(value[~known])
+        self.facets.extend(facet)
+        return True

@@ -1,0 +1,182 @@
+"""A box or all of R^n, divided into activation regions by one layer after another.
+
+On a cell of the first l layers every unit of the next one is affine, so its values at the vertices
+of all cells come from one matrix product, and it cuts the cells that it crosses along its zeros
+(``complexes``). The cost is that of the cells and faces made.
+
+**Decisions.** A pre-activation within ``4096 eps`` of the size of its terms of a breakpoint is set
+to the breakpoint exactly; sizes are followed through the layers as independent errors are (their
+squares add). A region narrower than that, about 1e-12 of its coordinates, may be lost; in return
+zero biases, repeated, parallel and dependent units, rows of zeros and folding networks are counted
+as what they are. If some cell then has signs that no affine function has, all is done again with a
+finer threshold, and the network refused by name if none of them will do.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxexpr.activations import Activation
+from jaxexpr.exact import complexes
+from jaxexpr.exact.faces import Array, unpack
+
+EPS = float(np.finfo(np.float64).eps)
+ROUNDINGS = (4096, 128, 16)
+LIMIT = 5_000_000
+
+
+def partition(
+    layers: list[tuple[Array, Array]],
+    phi: Activation,
+    corners: tuple[Array, Array] | None,
+    limit: int = LIMIT,
+) -> Partition:
+    """Divide a box (None: space) by all layers, with the coarsest threshold that will do."""
+    for roundings in ROUNDINGS:
+        found = Partition(len(layers[0][0]), corners, roundings * EPS, limit)
+        try:
+            for weights, biases in layers:
+                found.through(weights, biases, phi)
+        except complexes.Inconsistent as error:
+            failed = error
+        else:
+            return found
+    raise ValueError(
+        f"params make boundaries at {failed} that float64 cannot tell apart: change the parameters "
+        "a little, or make them exactly degenerate"
+    )
+
+
+class Divided(NamedTuple):
+    """What one layer did: the cell that each cell was part of below, and its units' states.
+
+    A state is a bit for each breakpoint of each unit, set where the cell is beyond it.
+    """
+
+    origin: Array
+    states: Array
+    units: int
+    per_unit: int
+
+
+class Partition:
+    """A box or space, divided by one layer after another.
+
+    Attributes
+    ----------
+    complex : all cells so far.
+    layers : what each layer did.
+    """
+
+    def __init__(
+        self, n: int, corners: tuple[Array, Array] | None, tolerance: float, limit: int
+    ) -> None:
+        if corners is None:
+            self.complex = complexes.space(n, tolerance)
+        else:
+            self.complex = complexes.box(*corners, tolerance)
+        self.layers: list[Divided] = []
+        self._values = self.complex.points.rows[:, :n]
+        self._scale, self._limit = np.abs(self._values), limit
+
+    def through(self, weights: Array, biases: Array, phi: Activation) -> None:
+        """Divide by the next layer; raises Inconsistent naming layer and unit."""
+        if self.layers:
+            self._advance(phi)
+        bends = Bends(phi)
+        units, per_unit = len(biases), len(bends.steps)
+        tau = self.complex.points.rows[:, -1:]
+        fixed = tau * np.maximum(np.abs(biases), np.max(np.abs(bends.steps)))
+        unit = max(self._scale.max(), fixed.max()) or 1.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = self._values @ weights + tau * biases
+            # Rounding errors of the terms are independent: their squares add.
+            scale = unit * np.sqrt((self._scale / unit) ** 2 @ weights**2 + (fixed / unit) ** 2)
+        if not (np.isfinite(scale).all() and np.isfinite(values).all()):
+            raise ValueError(
+                f"params give numbers in layer {len(self.layers) + 1} that float64 cannot hold: "
+                "rescale its weights"
+            )
+        beyond = (values[:, :, None] - tau[:, :, None] * bends.steps).reshape(len(values), -1)
+        self.complex.set_columns(beyond, np.repeat(scale, per_unit, axis=1))
+        here = f"layer {len(self.layers) + 1}"
+        for column in range(beyond.shape[1] if phi.breakpoints else 0):
+            try:
+                self.complex.cut(column)
+            except complexes.Inconsistent:
+                raise complexes.Inconsistent(f"{here}, unit {column // per_unit}") from None
+            if self.complex.cells.size > self._limit:
+                raise ValueError(
+                    f"limit={self._limit} regions are exceeded in {here}: take a smaller box or a "
+                    "smaller network, or a higher limit if memory allows"
+                )
+        if self.complex.euler() != 1:
+            raise complexes.Inconsistent(here)
+        states = self.complex.cells.positive.rows
+        if not phi.breakpoints:
+            states = np.zeros_like(states)
+        self.layers.append(Divided(self.complex.origin.rows, states, units, per_unit))
+
+    def _advance(self, phi: Activation) -> None:
+        """Take the vertices through the activation."""
+        bends, tau = Bends(phi), self.complex.points.rows[:, -1:]
+        per_unit = len(bends.steps)
+        beyond = self.complex.values.rows.reshape(len(tau), -1, per_unit)
+        self._values, piece = bends.value(beyond, tau)
+        # On a breakpoint itself the error of either side may come through.
+        steep = np.maximum(bends.steep[piece], bends.steep[np.sum(beyond >= 0, axis=2)])
+        scale = steep * self.complex.scale.rows[:, ::per_unit]
+        self._scale = np.maximum(np.abs(self._values), scale)
+
+    def regions(self) -> tuple[Array, Array]:
+        """Count the distinct patterns of the first d layers, and number those of the cells."""
+        counts, region = [], np.zeros(len(self.layers[0].origin), np.intp)
+        for layer in self.layers:
+            keys = np.column_stack([region[layer.origin], layer.states.view(np.int64)])
+            region = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
+            counts.append(int(region.max()) + 1)
+        return np.array(counts, np.int64), region
+
+    def patterns(self) -> list[Array]:
+        """Linear piece of each unit on every cell, for each layer ``(cells, width)``, uint8."""
+        found: list[Array] = []
+        cell = np.arange(self.complex.cells.size)
+        for layer in reversed(self.layers):
+            bits = unpack(layer.states[cell], layer.units * layer.per_unit)
+            bits = bits.reshape(len(cell), layer.units, layer.per_unit)
+            found.append(np.asarray(np.sum(bits, axis=2, dtype=np.uint8)))
+            cell = layer.origin[cell]
+        return found[::-1]
+
+
+class Bends:
+    """A piecewise linear activation by its breakpoints, in NumPy float64.
+
+    Attributes
+    ----------
+    steps : breakpoints (0 if there are none).
+    slopes : of the pieces, one more. steep : their sizes.
+    """
+
+    def __init__(self, phi: Activation) -> None:
+        steps, slopes = phi.breakpoints or (0.0,), phi.slopes or ()
+        self.steps = np.array(steps)
+        self.slopes = np.array(slopes if phi.breakpoints else 2 * slopes)
+        self.steep = np.abs(self.slopes)
+        with jax.enable_x64(True):
+            anchor = float(phi.function(jnp.asarray(steps[0], jnp.float64)))
+        self._heights = np.cumsum([anchor, *(np.diff(self.steps) * self.slopes[1:-1])])
+
+    def value(self, beyond: Array, tau: Array) -> tuple[Array, Array]:
+        """Values, and the numbers of the pieces they are on, from the distances to the breakpoints.
+
+        beyond : ``(r, k, t)``; tau : ``(r, 1)``, the unit of length. Returns two ``(r, k)``.
+        """
+        piece = np.sum(beyond > 0, axis=2)
+        start = np.maximum(piece - 1, 0)
+        past = np.take_along_axis(beyond, start[:, :, None], axis=2)[:, :, 0]
+        return self._heights[start] * tau + self.slopes[piece] * past, piece
