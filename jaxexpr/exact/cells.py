@@ -65,7 +65,7 @@ def cells(
     low, high : corners of the box, ``(n_in,)`` or one number for all; both None: all of R^n,
         in homogeneous coordinates, so that no region is too far away.
     activation : piecewise linear; with T breakpoints a unit has T parallel boundaries.
-    limit : stop beyond so many regions; one takes about 1 kB in two dimensions, 3 kB in four.
+    limit : stop beyond so many regions; one takes 2 to 10 kB of memory.
 
     Returns
     -------

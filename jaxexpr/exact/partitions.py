@@ -26,7 +26,7 @@ from jaxexpr.exact.faces import Array, unpack
 
 EPS = float(np.finfo(np.float64).eps)
 ROUNDINGS = (4096, 128, 16)
-LIMIT = 5_000_000
+LIMIT = 2_000_000
 
 
 def partition(
