@@ -1,6 +1,6 @@
-"""Expressivity of neural networks: lengths, growth and transitions of curves, with errors."""
+"""Expressivity of neural networks: growth, transitions and regions, with errors or exact."""
 
-from jaxexpr import curves, datasets, laws, theory
+from jaxexpr import curves, datasets, exact, laws, theory
 from jaxexpr.activations import Activation
 from jaxexpr.ensemble import Interrupted, estimate
 from jaxexpr.kernels import kernel, measure, trajectory
@@ -21,6 +21,7 @@ __all__ = [
     "curves",
     "datasets",
     "estimate",
+    "exact",
     "judge",
     "kernel",
     "laws",

@@ -44,6 +44,7 @@ def layout(
     widest = max(a * b for a, b in zip(net.widths, net.widths[1:], strict=False))
     rows = max(p.nodes.count * (1 if p.nodes.kind == "grid" else 2) for p in passes)
     one_cell = size * (2 * widest + 5 * rows * max(net.widths))
+    one_cell += sum(p.room.bytes(net) for p in passes if p.room is not None)
     shape, loops = net.sweep_shape, 0
     while loops < len(shape) and one_cell * np.prod(shape[loops:]) > budget:
         loops += 1

@@ -6,6 +6,7 @@ nothing depends on how networks are cut into chunks.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from collections.abc import Mapping
@@ -19,8 +20,9 @@ from jaxexpr import checks
 from jaxexpr.batches import Pace, default_memory, layout, stepper
 from jaxexpr.checkpoint import load_gathered, save_gathered
 from jaxexpr.curves import Curve
+from jaxexpr.exactly import more_room
 from jaxexpr.identity import fingerprint
-from jaxexpr.kernels import checked, probe_names
+from jaxexpr.kernels import ROOM, checked, probe_names
 from jaxexpr.moments import Estimate, Gathered, Moments
 from jaxexpr.networks import MLP, precision
 from jaxexpr.probes import Pass
@@ -63,10 +65,12 @@ def estimate(
     key : typed key; with the number of a network it determines that network, nothing else does.
     draws : how many networks to draw (the most, if `target` is given).
     probes : names out of length, growth, growth_squared, log_growth, length_ratio, log_length,
-        norm, angle, transitions, or your own (``jaxexpr.probe``).
-    method : ``"tangent"`` (derivatives at midpoints; no cancellation), ``"grid"`` (a polyline),
-        ``"gram"`` (dense Gaussian laws: pre-activations are drawn in place of weights; same law,
-        far cheaper in wide networks), ``"auto"`` (see ``probes.plan``).
+        norm, angle, transitions, pieces, or your own (``jaxexpr.probe``).
+    method : ``"exact"`` (piecewise linear networks on lines, polylines, arcs, circles, ellipses
+        and semicircles: every breakpoint, no discretisation), ``"tangent"`` (derivatives at
+        midpoints; no cancellation), ``"grid"`` (a polyline), ``"gram"`` (dense Gaussian laws:
+        pre-activations are drawn in place of weights; same law, far cheaper in wide networks),
+        ``"auto"`` (see ``probes.plan``).
     points : tangents, or points of the grid; by default 30, 300 or 1001 by probe.
     target : stop as soon as every relative standard error is at most this. Looked at after 64
         networks and after every quarter more (or after every `chunk`), so that the number drawn
@@ -128,7 +132,15 @@ def estimate(
         try:
             while first < total and not _reached(gathered, target):
                 count = min(pace.count(first), total - first)
-                gathered = _merge(gathered, pace.timed(lambda: step(first, count)), mark, count)  # noqa: B023
+                numbers = pace.timed(lambda: step(first, count))  # noqa: B023
+                needed = numbers.pop(ROOM, None)
+                wider = None if needed is None else _wider(passes, needed, net, budget)
+                if wider is not None:  # these networks again, and all that follow, with more room
+                    passes = wider
+                    shape = layout(net, passes, budget, batch)
+                    step = stepper(net, curve, key, passes, shape)
+                    continue
+                gathered = _merge(gathered, numbers, mark, count)
                 first += count
                 if path is not None and time.monotonic() - saved > 5:
                     save_gathered(path, gathered)
@@ -141,6 +153,18 @@ def estimate(
     if path is not None:
         save_gathered(path, gathered)
     return _estimates(gathered, passes)
+
+
+def _wider(
+    passes: tuple[Pass, ...], needed: np.ndarray, net: MLP, budget: float
+) -> tuple[Pass, ...] | None:
+    """Passes with the room that these networks needed; ``None`` if they had it."""
+    exact = next(item for item in passes if item.method == "exact")
+    room = more_room(exact.room, needed, net, budget)
+    if room is None:
+        return None
+    wider = dataclasses.replace(exact, room=room)
+    return tuple(wider if item is exact else item for item in passes)
 
 
 def _merge(
@@ -164,9 +188,7 @@ def _merge(
 
 def _estimates(gathered: dict[str, Gathered], passes: tuple[Pass, ...]) -> dict[str, Estimate]:
     return {
-        probe.name: gathered[probe.name].estimate(
-            probe.name, "gram" if item.gram else item.nodes.kind, item.nodes.count
-        )
+        probe.name: gathered[probe.name].estimate(probe.name, item.method, item.nodes.count)
         for item in passes
         for probe in item.probes
         if probe.name in gathered

@@ -6,6 +6,7 @@ runner (``ensemble``) and the caller's own ``vmap`` do that.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -14,11 +15,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxexpr import activations, checks, laws
+from jaxexpr import activations, checks, exactly, laws
 from jaxexpr.curves import Curve, as_curve
+from jaxexpr.exact import room
+from jaxexpr.exact.pieces import totals
+from jaxexpr.exactly import first_room, measured
+from jaxexpr.given import fitting, given
 from jaxexpr.networks import MLP, Params, double_enabled, over_sweep, precision
 from jaxexpr.probes import Number, Pass, left_out, plan
 from jaxexpr.propagation import Layer, Nodes, dot, power_of_two, propagate, propagate_params
+
+ROOM = "room that was needed"
 
 
 def kernel(
@@ -102,18 +109,29 @@ def measure(
     >>> measure(((W, b),), curves.line([0, 0], [1, 0]))["length"].round(12).tolist()
     [3.0]
     """
-    params, curve, phi, dtype = _given(params, curve, activation)
+    params, curve, phi, dtype = given(params, curve, activation)
     if method == "gram":
         raise ValueError(
             "method='gram' draws networks and params are given: use 'tangent' or 'grid'"
         )
-    passes = plan(probes, method, points, phi, whole=curve.whole)
+    passes = plan(probes, method, points, phi, curve)
     leaves = jax.tree.leaves(params)
+    exact = [item for item in passes if item.method == "exact"]
     if any(checks.is_traced(x) for x in (*leaves, *curve.arrays)):
+        if exact:
+            raise ValueError(
+                f"probes names {exact[0].probes[0].name!r}, measured exactly, and params are "
+                "traced: call measure outside jit and vmap, or use method='tangent' or 'grid'"
+            )
         return {n: _plain(v) for n, v in _measured(params, curve, phi, passes).items()}
     with precision(dtype):
         params = jax.tree.map(lambda x: jnp.asarray(x).astype(dtype), params)
-        numbers = _measured_jit(params, curve.astype(dtype), phi, passes)
+        others = tuple(item for item in passes if item.method != "exact")
+        numbers = _measured_jit(params, curve.astype(dtype), phi, others) if others else {}
+        if exact:
+            found = exactly.numbers(*jax.tree.map(jnp.asarray, totals(params, curve, phi, dtype)))
+            numbers |= {p.name: Number(*found[p.name]) for item in exact for p in item.probes}
+    numbers = {name: numbers[name] for name in probe_names(passes)}
     return {
         name: np.ldexp(np.asarray(n.value, np.float64), np.asarray(n.exponent))
         for name, n in numbers.items()
@@ -144,7 +162,7 @@ def trajectory(
     >>> [h.shape for h in trajectory(params, curves.circle([1.0, 0], [0, 1.0]), points=5)]
     [(5, 2), (5, 8), (5, 4)]
     """
-    params, curve, phi, dtype = _given(params, curve, activation)
+    params, curve, phi, dtype = given(params, curve, activation)
     nodes = Nodes("grid", checks.integer("points", points, minimum=2))
     if curve.whole:
         raise ValueError("curve is an infinite line, which has no last point: give a segment")
@@ -159,28 +177,19 @@ def trajectory(
     return images
 
 
-def _given(
-    params: Params, curve: Curve, activation: str | activations.Activation
-) -> tuple[Params, Curve, activations.Activation, str]:
-    """Check given parameters and choose the precision: float64 for NumPy float64."""
-    params = _checked_params(params)
-    curve = _fitting("params[0][0]", int(np.shape(params[0][0])[0]), as_curve("curve", curve))
-    leaves = jax.tree.leaves(params)
-    double = any(isinstance(x, np.ndarray) and x.dtype == np.float64 for x in leaves)
-    kinds = {np.dtype(x.dtype) for x in leaves}
-    dtype = "float64" if double or np.dtype(np.float64) in kinds else "float32"
-    return params, curve, activations.get(activation), dtype
-
-
 def checked(
     net: Any, curve: Any, probes: Any, method: str, points: int | None
 ) -> tuple[Curve, tuple[Pass, ...]]:
     """Check what a measurement is made of, and plan its passes."""
     if not isinstance(net, MLP):
         raise ValueError(f"net={checks.shown(net)} is no network: give jaxexpr.MLP(...)")
-    curve = _fitting("net.widths[0]", net.widths[0], as_curve("curve", curve))
+    curve = fitting("net.widths[0]", net.widths[0], as_curve("curve", curve))
     _distinct_in(net.dtype, curve)
-    passes = plan(probes, method, points, net.activation, whole=curve.whole)
+    passes = plan(probes, method, points, net.activation, curve)
+    passes = tuple(
+        dataclasses.replace(item, room=first_room(net, curve)) if item.method == "exact" else item
+        for item in passes
+    )
     if method == "gram":
         for index in range(len(net.weights)):
             law = net.weights[index]
@@ -203,15 +212,6 @@ def _distinct_in(dtype: str, curve: Curve) -> None:
                 f"curve has equal end points in {dtype}: give points farther apart, or a network "
                 "with dtype='float64'"
             )
-
-
-def _fitting(name: str, width: int, curve: Curve) -> Curve:
-    if curve.shape != (width,):
-        raise ValueError(
-            f"curve lives in shape {curve.shape} and {name} is {width}: give points of shape "
-            f"({width},), or a network of that input"
-        )
-    return curve
 
 
 def probe_names(passes: tuple[Pass, ...]) -> list[str]:
@@ -250,8 +250,30 @@ def observe(
     """
     seen: dict[str, Any] = {}
     for item in passes:
+        if item.method == "exact":
+            seen |= _seen_exactly(net, key, curve, item, coarser=coarser)
+            continue
         look = functools.partial(_seen, item, coarser=coarser)
         seen |= propagate(net, key, curve, item.nodes, look, gram=item.gram)
+    return seen
+
+
+def _seen_exactly(
+    net: MLP, key: jax.Array, curve: Curve, item: Pass, *, coarser: bool
+) -> dict[str, Any]:
+    """As ``observe``, of an exact pass; and under ``ROOM`` the room that it needed."""
+    numbers, still, needed = measured(net, key, curve, item.room)
+    enough = jnp.logical_not(jnp.any(room.short(item.room.plan, needed)))
+    seen: dict[str, Any] = {ROOM: needed} if coarser else {}
+    for probe in item.probes:
+        value, exponent = numbers[probe.name]
+        if not coarser:
+            # Nobody can give more room inside the caller's own function.
+            seen[probe.name] = (Number(jnp.where(enough, value, jnp.nan), exponent),)
+            continue
+        sound = jnp.full(value.shape, True)
+        dead = still.astype(value.dtype)
+        seen[probe.name] = (Number(value, exponent), jnp.zeros_like(value), dead, sound)
     return seen
 
 
@@ -275,34 +297,3 @@ def _plain(number: Number) -> jax.Array:
     half = jnp.clip(number.exponent // 2, -limit, limit)
     rest = jnp.clip(number.exponent - half, -limit, limit)
     return number.value * power_of_two(half, dtype) * power_of_two(rest, dtype)
-
-
-def _array(value: Any) -> Any:
-    return value if hasattr(value, "dtype") else np.asarray(value)
-
-
-def _checked_params(params: Any) -> Params:
-    try:
-        pairs = [(w, b) for w, b in params]
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"params={checks.shown(params)}: give a sequence of pairs (W, b), one a layer"
-        ) from None
-    if not pairs:
-        raise ValueError("params=() is empty: give (W, b) of at least one layer")
-    checked: list[tuple[Any, Any]] = []
-    below = None
-    for i, (weights, biases) in enumerate(pairs):
-        weights = checks.numeric(f"params[{i}][0]", weights)
-        biases = checks.numeric(f"params[{i}][1]", biases)
-        shape = np.shape(weights)
-        if len(shape) != 2 or 0 in shape or (below is not None and shape[0] != below):
-            wanted = "(fan_in, fan_out)" if below is None else f"({below}, fan_out)"
-            raise ValueError(f"params[{i}][0] has shape {shape}: give W of shape {wanted}")
-        if np.shape(biases) != shape[1:]:
-            raise ValueError(
-                f"params[{i}][1] has shape {np.shape(biases)}: give b of shape {shape[1:]}"
-            )
-        below = shape[1]
-        checked.append((_array(weights), _array(biases)))
-    return tuple(checked)

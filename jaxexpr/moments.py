@@ -86,7 +86,7 @@ class Estimate:
         tangent, or every second point of the grid: the size of the discretisation error of that
         coarser look, above that of `mean`. NaN below 3 points.
     draws : networks drawn.
-    method, points : how, and at how many points of the curve.
+    method, points : how, and at how many points of the curve; 0 of the exact method.
     """
 
     name: str
@@ -151,7 +151,8 @@ class Estimate:
         return self.mean - width, self.mean + width
 
     def __repr__(self) -> str:
-        head = f"{self.name}: {self.draws} networks, {self.method} at {self.points} points"
+        how = self.method + (f" at {self.points} points" if self.points else "")
+        head = f"{self.name}: {self.draws} networks, {how}"
         if self.mean.ndim > 1:
             cells = " x ".join(map(str, self.mean.shape[:-1]))
             return f"<{head}, {cells} cells, {self.mean.shape[-1]} layers>"

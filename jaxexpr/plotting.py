@@ -10,6 +10,11 @@ from jaxexpr.moments import Estimate
 
 # Okabe & Ito's palette: told apart by colour-blind readers as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Of regions: light enough for boundaries to stand out, and no two ends alike.
+PASTEL = (
+    "#264d73", "#3b7ea1", "#7fb7be", "#cfe3d8", "#f7f1e1", "#f3d9a4", "#eba86c", "#d9705c",
+    "#a3455f",
+)  # fmt: skip
 STYLE: Any = {
     "figure.dpi": 100,
     "savefig.dpi": 160,
@@ -70,4 +75,74 @@ def reference(
     style = {"lower": "--", "upper": "-.", "exact": "-", "rate": ":"}[kind]
     options = {"linestyle": style, "linewidth": 1.1, "zorder": 1.5} | line
     ax.plot(np.asarray(x), np.asarray(y), label=label, **options)
+    return ax
+
+
+def regions(
+    plane: Any,
+    *,
+    ax: Any = None,
+    labels: Any = None,
+    colours: Any = None,
+    widths: Any = None,
+    ink: str = "#1d2433",
+) -> Any:
+    """Draw the regions of a plane: a colour for each, boundaries thinner from layer to layer.
+
+    Parameters
+    ----------
+    plane : from ``exact.plane`` or ``exact.plane_through``.
+    labels : whole numbers ``(count,)``; regions with one label have one colour. By default every
+        region has its own. ``exact.linear_regions(plane).of_cell`` colours linear regions.
+    colours : a sequence of colours, or a Matplotlib colour map, in place of our own.
+    widths : of the boundaries of each layer, in points, ``(depth,)``; 0 leaves a layer's out.
+    ink : colour of the boundaries.
+
+    Raises
+    ------
+    ValueError
+        if `labels` or `widths` are of another size.
+    """
+    from matplotlib import colors
+    from matplotlib.collections import LineCollection, PolyCollection
+
+    depth = plane.counts.size
+    labels = np.arange(plane.count) if labels is None else np.asarray(labels)
+    if labels.shape != (plane.count,):
+        raise ValueError(
+            f"labels has shape {labels.shape}: give one for each region, shape ({plane.count},)"
+        )
+    if widths is None:
+        # As wide as leaves room between them: the mean region is about count^(-1/2) wide.
+        finest = np.clip(14 / np.sqrt(plane.count), 0.12, 0.9)
+        widths = finest * np.geomspace(3.0, 1.0, depth) if depth > 1 else [2 * finest]
+    widths = np.asarray(widths, float)
+    if widths.shape != (depth,):
+        raise ValueError(f"widths has shape {widths.shape}: give one for each layer, ({depth},)")
+    if ax is None:
+        ax = axes(figsize=(5, 5))
+    # Steps of the golden ratio: regions that were made one after the other, which often are
+    # neighbours, get colours that are far apart.
+    shade = (labels * 0.6180339887498949 + 0.35) % 1.0
+    if colours is None or not callable(colours):
+        colours = colors.LinearSegmentedColormap.from_list("regions", colours or PASTEL)
+    faces = colours(shade)
+    cells = PolyCollection(plane.polygons, facecolors=faces, edgecolors=faces, linewidths=0.2)
+    ax.add_collection(cells)
+    found = plane.adjacency
+    ends = plane.cells.points[found.vertices]
+    for layer in np.flatnonzero(widths)[::-1]:
+        lines = LineCollection(
+            ends[found.layer == layer],
+            colors=ink,
+            linewidths=widths[layer],
+            capstyle="round",
+            alpha=0.95 if layer == 0 else 0.8,
+            zorder=2 + (depth - layer) / depth,
+        )
+        ax.add_collection(lines)
+    half = plane.half_width
+    ax.set(xlim=(-half, half), ylim=(-half, half), aspect="equal", xlabel="a", ylabel="b")
+    ax.set(xticks=[-half, 0, half], yticks=[-half, 0, half])
+    ax.grid(False)
     return ax

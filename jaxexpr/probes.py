@@ -29,9 +29,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxexpr import checks
+from jaxexpr.exact.pieces import exact_activation, exact_curve, has_pieces
 from jaxexpr.propagation import Layer, Nodes, norms
 
-METHODS = ("auto", "tangent", "grid", "gram")
+METHODS = ("auto", "exact", "tangent", "grid", "gram")
 TANGENT_POINTS, FINE_TANGENT_POINTS, GRID_POINTS = 30, 300, 1001
 
 
@@ -53,7 +54,8 @@ class Probe:
         layer (all its segments are dead, say): it is left out of the mean and counted.
     degree : the number scales as the ``degree``-th power of the image.
     of : ``"points"`` or ``"segments"``: whose units the number is in.
-    nodes : the kinds of nodes it can be measured at, the preferred one first.
+    nodes : the kinds of nodes it can be measured at, the preferred one first; ``"exact"`` needs
+        none.
     points : how many nodes it takes by default, one number for each kind.
     log : the number is the logarithm of one of degree `degree`.
     """
@@ -195,18 +197,23 @@ def _left_out(layer: Layer) -> jax.Array:
     return jnp.sum((layer.segments_before == 0).astype(layer.z.dtype))
 
 
-_BOTH = ("tangent", "grid")
-_COARSE, _FINE = (TANGENT_POINTS, GRID_POINTS), (FINE_TANGENT_POINTS, GRID_POINTS)
+def _seen_exactly_alone(layer: Layer) -> jax.Array:
+    raise ValueError("probe 'pieces' is measured by method='exact' alone")
 
-growth = Probe("growth", _growth, 0, "segments", _BOTH, _COARSE)
-growth_squared = Probe("growth_squared", _growth_squared, 0, "segments", _BOTH, _COARSE)
-log_growth = Probe("log_growth", _log_growth, 0, "segments", _BOTH, _COARSE)
-length = Probe("length", _length, 1, "segments", _BOTH, _COARSE)
-log_length = Probe("log_length", _log_length, 1, "segments", _BOTH, _FINE, log=True)
-length_ratio = Probe("length_ratio", _length_ratio, 0, "segments", _BOTH, _FINE)
+
+_BOTH, _ALL = ("tangent", "grid"), ("tangent", "grid", "exact")
+_COARSE, _FINE = (TANGENT_POINTS, GRID_POINTS, 0), (FINE_TANGENT_POINTS, GRID_POINTS, 0)
+
+growth = Probe("growth", _growth, 0, "segments", _ALL, _COARSE)
+growth_squared = Probe("growth_squared", _growth_squared, 0, "segments", _ALL, _COARSE)
+log_growth = Probe("log_growth", _log_growth, 0, "segments", _ALL, _COARSE)
+length = Probe("length", _length, 1, "segments", _ALL, _COARSE)
+log_length = Probe("log_length", _log_length, 1, "segments", _ALL, _FINE, log=True)
+length_ratio = Probe("length_ratio", _length_ratio, 0, "segments", _ALL, _FINE)
 norm = Probe("norm", _norm, 1, "points", _BOTH, _COARSE)
 angle = Probe("angle", _angle, 0, "points", ("grid",), (GRID_POINTS,))
-transitions = Probe("transitions", _transitions, 0, "points", ("grid",), (GRID_POINTS,))
+transitions = Probe("transitions", _transitions, 0, "points", ("exact", "grid"), (0, GRID_POINTS))
+pieces = Probe("pieces", _seen_exactly_alone, 0, "points", ("exact",), (0,))
 left_out = Probe("left_out", _left_out, 0, "segments", _BOTH, _COARSE)
 
 NAMES = {
@@ -221,17 +228,27 @@ NAMES = {
         norm,
         angle,
         transitions,
+        pieces,
     )
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Pass:
-    """One trip of the curve through the network: nodes, how products are had, what is measured."""
+    """One trip of the curve through the network: nodes, how products are had, what is measured.
+
+    room : of an exact pass, the sizes of its arrays (``exactly.Room``).
+    """
 
     nodes: Nodes
     gram: bool
     probes: tuple[Probe, ...]
+    room: Any = None
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+        return "gram" if self.gram else self.nodes.kind
 
 
 def as_probes(value: Any) -> tuple[Probe, ...]:
@@ -257,47 +274,56 @@ def as_probes(value: Any) -> tuple[Probe, ...]:
 
 
 def plan(
-    probes: Any, method: str, points: int | None, activation: Any, *, whole: bool = False
+    probes: Any, method: str, points: int | None, activation: Any, curve: Any
 ) -> tuple[Pass, ...]:
     """Choose the passes that measure `probes`.
 
     ``"auto"`` takes for each probe the first kind of nodes of its own list: tangents for growth,
-    lengths and norms (30 midpoints; 300 where a ratio or a logarithm of a whole length is
-    formed), a grid of 1001 points for transitions and angles. Probes of one kind share a pass,
-    at the largest number of points that one of them takes.
+    lengths and norms (30 midpoints; 300 where a ratio or a logarithm of a whole length is formed),
+    exact pieces for transitions and pieces (a grid of 1001 points for the transitions of a curve
+    that has no exact pieces), a grid for angles. Probes of one kind share a pass, at the largest
+    number of points that one of them takes.
 
     Raises
     ------
     ValueError
         for an unknown method or probe, a probe that the method cannot measure, too few points,
-        transitions of a smooth activation, and a curve that is an infinite line.
+        transitions of a smooth activation, and a curve that the method cannot measure.
     """
     chosen = as_probes(probes)
-    if method == "exact":
-        raise ValueError("method='exact' is not built yet: use one of " + ", ".join(METHODS))
     checks.one_of("method", method, METHODS)
-    if whole:
-        raise ValueError(
-            f"curve is an infinite line, which method={method!r} cannot measure: give a segment, "
-            "line(x0, x1) without whole=True"
-        )
-    smallest = 2 if method == "grid" else 1
+    if method == "exact" and points is not None:
+        raise ValueError(f"points={checks.shown(points)} with method='exact': leave points out")
     if points is not None:
-        checks.integer("points", points, minimum=smallest)
+        checks.integer("points", points, minimum=2 if method == "grid" else 1)
     groups: dict[str, list[tuple[Probe, int]]] = {}
     for item in chosen:
-        if item.name == "transitions" and activation.breakpoints is None:
+        if item.name in ("transitions", "pieces") and activation.breakpoints is None:
             raise ValueError(
-                f"probes names 'transitions', which activation={activation.name!r} does not have "
+                f"probes names {item.name!r}, which activation={activation.name!r} does not have "
                 "(it is smooth): use relu, leaky_relu, abs or hard_tanh"
             )
-        kind = item.nodes[0] if method in ("auto", "gram") else method
+        kind = _kind_of(item, method, points, curve)
         if kind not in item.nodes:
             raise ValueError(
                 f"method={method!r} cannot measure probe {item.name!r}: use method="
                 f"{' or '.join(map(repr, item.nodes))}, or 'auto'"
             )
+        if kind == "exact":
+            exact_activation(activation)
+            exact_curve("curve", curve)
+            if curve.whole and item.name not in ("transitions", "pieces"):
+                raise ValueError(
+                    f"curve is an infinite line, which has no {item.name!r}: ask for transitions "
+                    "or pieces, or give a segment"
+                )
+        elif curve.whole:
+            raise ValueError(
+                f"curve is an infinite line, which method={method!r} cannot measure for probe "
+                f"{item.name!r}: give a segment, line(x0, x1) without whole=True"
+            )
         count = item.points[item.nodes.index(kind)] if points is None else points
+        count = 0 if kind == "exact" else count
         if kind == "grid" and count < 2:
             raise ValueError(
                 f"points={count} is too few for probe {item.name!r} on a grid: give at least 2"
@@ -307,3 +333,14 @@ def plan(
         Pass(Nodes(kind, max(c for _, c in items)), method == "gram", tuple(p for p, _ in items))
         for kind, items in groups.items()
     )
+
+
+def _kind_of(item: Probe, method: str, points: int | None, curve: Any) -> str:
+    """The kind of nodes, or ``"exact"``, at which a probe is measured."""
+    if method in ("exact", "tangent", "grid"):
+        return method
+    if item.nodes[0] != "exact":
+        return item.nodes[0]
+    if method == "auto" and points is None and has_pieces(curve):
+        return "exact"
+    return item.nodes[1] if len(item.nodes) > 1 else method

@@ -1,6 +1,8 @@
 """Exact regions, without discretisation error. Never imports probes or theory."""
 
 from jaxexpr.exact.arrangements import consecutive, general_position
+from jaxexpr.exact.balls import regions_in_ball
+from jaxexpr.exact.cells import Cells, cells
 from jaxexpr.exact.constructions import (
     Construction,
     folding,
@@ -10,15 +12,36 @@ from jaxexpr.exact.constructions import (
     pascanu2013_folding,
     sawtooth,
 )
+from jaxexpr.exact.distance import Nearest, distance_to_boundary
+from jaxexpr.exact.interpret import pieces_of
+from jaxexpr.exact.merge import LinearRegions, linear_regions
+from jaxexpr.exact.pieces import Pieces, pieces, pieces_batch
+from jaxexpr.exact.planar import Adjacency, Plane
+from jaxexpr.exact.plane import plane, plane_through
 
 __all__ = [
+    "Adjacency",
+    "Cells",
     "Construction",
+    "LinearRegions",
+    "Nearest",
+    "Pieces",
+    "Plane",
+    "cells",
     "consecutive",
+    "distance_to_boundary",
     "folding",
     "general_position",
+    "linear_regions",
     "montufar2014",
     "noisy",
     "pascanu2013",
     "pascanu2013_folding",
+    "pieces_of",
+    "pieces",
+    "pieces_batch",
+    "plane",
+    "plane_through",
+    "regions_in_ball",
     "sawtooth",
 ]

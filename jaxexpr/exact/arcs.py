@@ -1,0 +1,287 @@
+"""Exact pieces along circular and elliptic arcs: a network on the pieces of an arc.
+
+Between two breakpoints every pre-activation is ``a cos t + b sin t + c``. A layer is one product on
+these coefficients; where a unit crosses a breakpoint of its activation is known in closed form,
+and whether it crosses at all from its values at both ends and at its extremum, with no
+trigonometry for the many that do not. Lengths come from the Gram matrix of the coefficients.
+
+Decisions are those of ``lines``: values within ``8 eps`` of their size of a breakpoint are on it,
+and crossings that coincide within rounding are one. An arc that touches a boundary from one side
+does not cross it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxexpr.activations import Activation
+from jaxexpr.exact import crossings
+from jaxexpr.exact.lines import ROUNDINGS
+from jaxexpr.propagation import dot, norms, power_of_two
+
+LONGEST = math.pi / 2  # a piece of the curve itself; longer ones could hide two crossings
+NODES, SHARES = (x.astype(np.float64) for x in np.polynomial.legendre.leggauss(16))
+
+
+class Arcs(NamedTuple):
+    """The image of an arc, piece by piece.
+
+    Attributes
+    ----------
+    t : breakpoints in radians, ``(p + 1,)``; piece i goes from ``t[i]`` to ``t[i + 1]``.
+    coefficients : of (cos, sin, 1), ``(p, 3, k)``, in units of ``2**exponent``.
+    made : lowest layer with a unit that changes its state where a piece begins, ``(p,)``;
+        ``crossings.NEVER`` at the first.
+    real : pieces that are real; the others have no extent.
+    exponent : of the units.
+    """
+
+    t: jax.Array
+    coefficients: jax.Array
+    made: jax.Array
+    real: jax.Array
+    exponent: jax.Array
+
+    @property
+    def pieces(self) -> jax.Array:
+        """Number of pieces."""
+        return self.real
+
+
+class Seen(NamedTuple):
+    """What one layer did to the arc; as ``lines.Seen``, with the image below it on its pieces."""
+
+    rows: Arcs
+    before: Arcs
+    changes: crossings.Changes
+    needed: jax.Array
+
+    @property
+    def exponent(self) -> jax.Array:
+        """Of the units of the image below."""
+        return self.before.exponent
+
+
+def start(t: jax.Array, coefficients: jax.Array) -> Arcs:
+    """A stretch of the curve itself, from ``t[0]`` to ``t[1]``, no longer than ``LONGEST``.
+
+    coefficients : of (cos, sin, 1), ``(3, n)``.
+    """
+    one, zero = jnp.ones((), jnp.int32), jnp.zeros((), jnp.int32)
+    never = jnp.full((1,), crossings.NEVER, jnp.int32)
+    return Arcs(t, coefficients[None], never, one, zero)
+
+
+def _values(coefficients: jax.Array, t: jax.Array) -> jax.Array:
+    """Values ``(p, k)`` of each piece at its own t."""
+    c, s = jnp.cos(t)[:, None], jnp.sin(t)[:, None]
+    return coefficients[:, 0] * c + coefficients[:, 1] * s + coefficients[:, 2]
+
+
+def _slopes(coefficients: jax.Array, t: jax.Array) -> jax.Array:
+    c, s = jnp.cos(t)[:, None], jnp.sin(t)[:, None]
+    return coefficients[:, 1] * c - coefficients[:, 0] * s
+
+
+def advance(
+    arcs: Arcs,
+    weights: jax.Array,
+    biases: jax.Array,
+    activation: Activation,
+    *,
+    index: Any,
+    new: int,
+    size: int,
+) -> Seen:
+    """Send an arc through one layer; parameters as for ``lines.advance``."""
+    dtype, units = arcs.coefficients.dtype, biases.shape[0]
+    pieces = arcs.coefficients.shape[0]
+    levels = np.asarray(activation.breakpoints, dtype)
+    eps = ROUNDINGS * np.finfo(dtype).eps
+    biases = biases * power_of_two(-arcs.exponent, dtype)
+
+    flat = dot(arcs.coefficients.reshape(3 * pieces, -1), weights).reshape(pieces, 3, units)
+    h = jnp.concatenate([flat[:, :2], flat[:, 2:] + biases[None, None]], axis=1)
+    tall = jnp.sum(norms(arcs.coefficients.reshape(3 * pieces, -1)).reshape(pieces, 3), axis=1)
+    tallest = jnp.abs(biases) + (np.abs(levels).max() if levels.size else 0)
+    slack = eps * (tall[:, None] * norms(weights.T)[None] + tallest[None])
+
+    # One value at each breakpoint, seen alike from both sides.
+    low, high = arcs.t[:-1], arcs.t[1:]
+    first = _values(h, low)
+    last = jnp.concatenate([first[1:], _values(h[-1:], high[-1:])])
+    # A real piece's neighbour may be padding, which repeats the last real piece's end.
+    rising = _slopes(h, low) > 0
+    turns = (rising & (_slopes(h, high) < 0)) | (~rising & (_slopes(h, high) > 0))
+    radius = jnp.sqrt(h[:, 0] ** 2 + h[:, 1] ** 2)
+    top = h[:, 2] + jnp.where(rising, radius, -radius)
+    middle = jnp.where(turns, top, last)
+    both = []
+    for level in levels:
+        ends = [jnp.where(jnp.abs(v - level) <= slack, level, v) for v in (first, middle, last)]
+        for before, after in ((ends[0], ends[1]), (ends[1], ends[2])):
+            strict = ((before > level) & (after < level)) | ((before < level) & (after > level))
+            both.append(strict)
+    found = crossings.find(crossings.pack_all(both, pieces), new)
+
+    # Closed form: c + r cos(t - phase) = level, on the rising or the falling side.
+    wide = crossings.words(units) * crossings.WORD
+    unit, half = found.unit % wide, (found.unit // wide) % 2
+    level = jnp.asarray(levels)[found.unit // (2 * wide)] if levels.size else 0
+    real = jnp.arange(new, dtype=jnp.int32) < found.total
+    a, b, c = (h[found.row, i, unit] for i in range(3))
+    r, offset = radius[found.row, unit], level - c
+    across = jnp.sqrt(jnp.maximum((r - offset) * (r + offset), 0))  # |slope| where it crosses
+    up = rising[found.row, unit] ^ ((half == 1) & turns[found.row, unit])
+    angle = jnp.arctan2(across, offset)
+    root = jnp.arctan2(b, a) + jnp.where(up, -angle, angle)
+    begin, end = low[found.row], high[found.row]
+    turn = 2 * math.pi
+    centre = (begin + end) / 2
+    root = jnp.clip(root - turn * jnp.round((root - centre) / turn), begin, end)
+    loose = slack[found.row, unit] / jnp.where(across > 0, across, 1)
+    loose = jnp.maximum(loose, eps * jnp.maximum(jnp.abs(begin), jnp.abs(end)))
+    row = jnp.where(real, found.row, pieces)
+    row, root, loose = lax.sort((row, root, loose), num_keys=2)
+    previous, slackness = (jnp.concatenate([x[:1] - 1, x[:-1]]) for x in (root, loose))
+    same = jnp.concatenate([jnp.zeros(1, bool), row[1:] == row[:-1]])
+    keep = (row < pieces) & ~(same & (root - previous <= loose + slackness))
+    join = crossings.merge(row, keep, pieces, arcs.real, size)
+    old = join.slot < 0
+    end_of_all = arcs.t[arcs.real]
+    inside = jnp.arange(size, dtype=jnp.int32) < join.real
+    t = jnp.where(inside, jnp.where(old, low[join.left], root[join.slot]), end_of_all)
+    t = jnp.concatenate([t, end_of_all[None]])
+
+    # No unit crosses a piece now: of the values at three places the largest tells the state.
+    h, slack = h[join.left], slack[join.left]
+    seen = [_values(h, p) for p in (t[:-1], (t[:-1] + t[1:]) / 2, t[1:])]
+    highest = jnp.maximum(jnp.maximum(seen[0], seen[1]), seen[2])
+    lowest = jnp.minimum(jnp.minimum(seen[0], seen[1]), seen[2])
+    states = [(highest + lowest > 2 * level) & (highest - level > slack) for level in levels]
+    z = _image(h, states, activation)
+
+    state = crossings.pack_all(states, size)
+    made = jnp.where(old, arcs.made[join.left], crossings.NEVER)
+    count = jnp.minimum(join.real, size)
+    changed = crossings.changes(state, count, made, index)
+    exponent = arcs.exponent
+    if activation.homogeneous:
+        largest = jnp.max(jnp.abs(z))
+        moved = jnp.where(largest > 0, jnp.frexp(largest)[1], 0).astype(jnp.int32)
+        z, exponent = z * power_of_two(-moved, dtype), exponent + moved
+    image = Arcs(t, z, changed.made, count, exponent)
+    below = Arcs(t, arcs.coefficients[join.left], changed.made, count, arcs.exponent)
+    return Seen(image, below, changed, jnp.stack([found.total, join.real]))
+
+
+def _image(h: jax.Array, states: list[jax.Array], activation: Activation) -> jax.Array:
+    """Coefficients after the activation, from the state of each unit on each piece."""
+    slopes = activation.slopes or (1.0,)
+    dtype = h.dtype
+    slope = jnp.full(h[:, 0].shape, np.asarray(slopes[0], dtype))
+    with jax.ensure_compile_time_eval():
+        origin = float(activation(jnp.zeros((), dtype)))
+    cut = jnp.full(h[:, 0].shape, np.asarray(_intercepts(activation, origin)[0], dtype))
+    pieces = zip(states, slopes[1:], _intercepts(activation, origin)[1:], strict=True)
+    for above, steeper, shift in pieces:
+        slope = jnp.where(above, np.asarray(steeper, dtype), slope)
+        cut = jnp.where(above, np.asarray(shift, dtype), cut)
+    z = h * slope[:, None]
+    return jnp.concatenate([z[:, :2], z[:, 2:] + cut[:, None]], axis=1)
+
+
+def _intercepts(activation: Activation, origin: float) -> list[float]:
+    """``f(h) = slope h + intercept`` between the breakpoints."""
+    slopes, levels = activation.slopes or (1.0,), activation.breakpoints or ()
+    found = [0.0]
+    for level, left, right in zip(levels, slopes, slopes[1:], strict=False):
+        found.append(found[-1] + (left - right) * level)
+    # All of them shift together: f(0) is known.
+    here = sum(level < 0 for level in levels)
+    return [value - found[here] + origin for value in found]
+
+
+def gram(coefficients: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """``|a|^2, |b|^2, a.b`` of each piece, ``(p,)`` each."""
+    a, b = coefficients[:, 0], coefficients[:, 1]
+    one = jnp.ones((a.shape[1], 1), a.dtype)
+    return dot(a * a, one)[:, 0], dot(b * b, one)[:, 0], dot(a * b, one)[:, 0]
+
+
+def speeds(coefficients: jax.Array, t: jax.Array) -> jax.Array:
+    """Length of the derivative of each piece at t ``(p, m)``."""
+    aa, bb, ab = (x[:, None] for x in gram(coefficients))
+    c, s = jnp.cos(t), jnp.sin(t)
+    return jnp.sqrt(jnp.maximum(aa * s * s + bb * c * c - 2 * ab * s * c, 0))
+
+
+def nodes(t: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Gauss-Legendre nodes of each piece and their shares of its extent, ``(p, 16)`` each."""
+    dtype = t.dtype
+    half = (t[1:] - t[:-1])[:, None] / 2
+    centre = (t[1:] + t[:-1])[:, None] / 2
+    return centre + half * np.asarray(NODES, dtype)[None], half * np.asarray(SHARES, dtype)[None]
+
+
+def lengths(coefficients: jax.Array, t: jax.Array) -> jax.Array:
+    """Length of the image of each piece, ``(p,)``.
+
+    The squared speed is ``m^2 + q^2 sin^2 u``, u from its least place. What remains after taking
+    away ``sqrt(m^2 + q^2 u^2)``, whose integral is elementary, is smooth even where the image turns
+    back on itself (m = 0), and 16 nodes on either side of u = 0 suffice.
+    """
+    dtype = coefficients.dtype
+    aa, bb, ab = gram(coefficients)
+    spread = jnp.hypot((aa - bb) / 2, ab)
+    squared = jnp.maximum(2 * spread, 0)
+    least = jnp.maximum((aa + bb) / 2 - spread, 0)
+    # speed^2 = (aa + bb)/2 - (aa - bb)/2 cos 2t - ab sin 2t
+    place = jnp.arctan2(ab, (aa - bb) / 2) / 2
+    low, high = t[:-1] - place, t[1:] - place
+    turns = math.pi * jnp.round((low + high) / (2 * math.pi))
+    low, high = low - turns, high - turns
+    middle = jnp.clip(jnp.zeros_like(low), low, high)
+    total = _elementary(high, least, squared) - _elementary(low, least, squared)
+    x, share = np.asarray(NODES, dtype)[None], np.asarray(SHARES, dtype)[None]
+    for begin, end in ((low, middle), (middle, high)):
+        half, centre = ((end - begin) / 2)[:, None], ((end + begin) / 2)[:, None]
+        u = centre + half * x
+        exact = jnp.sqrt(least[:, None] + squared[:, None] * jnp.sin(u) ** 2)
+        simple = jnp.sqrt(least[:, None] + squared[:, None] * u * u)
+        both = exact + simple
+        rest = squared[:, None] * (jnp.sin(u) ** 2 - u * u) / jnp.where(both > 0, both, 1)
+        total = total + jnp.sum(jnp.where(both > 0, rest, 0) * half * share, axis=1)
+    return jnp.maximum(total, 0)
+
+
+def _elementary(u: jax.Array, least: jax.Array, squared: jax.Array) -> jax.Array:
+    """Integral from 0 to u of ``sqrt(least + squared v^2)``."""
+    root = jnp.sqrt(least + squared * u * u)
+    scaled = jnp.sqrt(squared / jnp.where(least > 0, least, 1)) * u
+    small = jnp.abs(scaled) < 1e-4
+    safe = jnp.where(small, 1, scaled)
+    ratio = jnp.where(small, 1 - scaled * scaled / 6, jnp.arcsinh(safe) / safe)
+    return u * (root + jnp.sqrt(least) * ratio) / 2
+
+
+def pieces(seen: Seen) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """Return shares, speeds below and above, each ``(p, 16)``, and lengths above ``(p,)``.
+
+    A piece stands at its Gauss-Legendre nodes; a node's share is the extent it stands for.
+    """
+    arcs = seen.rows
+    t, share = nodes(arcs.t)
+    below, above = speeds(seen.before.coefficients, t), speeds(arcs.coefficients, t)
+    return share, below, above, lengths(arcs.coefficients, arcs.t)
+
+
+def length(arcs: Arcs) -> jax.Array:
+    """Length of the image."""
+    return jnp.sum(lengths(arcs.coefficients, arcs.t))

@@ -1,0 +1,255 @@
+"""Exact pieces of any JAX function along a segment, by following its jaxpr.
+
+The function is traced once; every step is then carried out on the values at the breakpoints found
+so far. Affine steps act on these values as they are; steps that bend (``max``, a comparison that
+feeds a choice, max-pooling) first put in the breakpoints at which their arguments cross. A grid,
+a step size or a perturbation is nowhere needed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxexpr import checks, curves
+from jaxexpr.exact.affine import real
+from jaxexpr.exact.equations import Array, Changes, Crossing, Equation
+from jaxexpr.exact.piecewise import EPS, ROUNDINGS, Linear, Segment, Steps, TooLarge, peak
+from jaxexpr.exact.walk import Walk
+from jaxexpr.networks import double_enabled
+
+CONTINUOUS = "give a continuous piecewise linear function of x"
+
+
+@dataclasses.dataclass(frozen=True)
+class FunctionPieces:
+    """A function on the segment ``x0 + t (x1 - x0)``, t in [0, 1].
+
+    Attributes
+    ----------
+    breakpoints : t at which the state of some nonlinear scalar inside the function changes, with
+        0 and 1, in order; shape ``(count + 1,)``. Between two of them every intermediate value is
+        affine in t: these are *activation* pieces.
+    values : the function's output at the breakpoints, ``(count + 1,) + output shape``, float64; a
+        pytree where the function returns one.
+    crossings : what each nonlinear equation did, in the order of execution (a loop's anew in each
+        round): ``.primitive``, ``.place`` and ``.count``, the changes of state of its scalars.
+        A breakpoint at which several scalars change is counted by each of them, so the sum is at
+        least ``count - 1``.
+    dtype : the lowest floating precision in which the function itself would hold values that
+        depend on x. The pieces are those of the function over the reals, computed in float64: if
+        this is not ``"float64"``, the function's own rounding hides the narrowest of them.
+    """
+
+    breakpoints: Array
+    values: Any
+    crossings: tuple[Crossing, ...]
+    dtype: str
+    error: Any = dataclasses.field(repr=False)
+
+    @property
+    def count(self) -> int:
+        """Activation pieces: intervals on which no nonlinear scalar changes its state."""
+        return len(self.breakpoints) - 1
+
+    @functools.cached_property
+    def linear_breakpoints(self) -> Array:
+        """The breakpoints at which the slope of the *output* changes, with 0 and 1.
+
+        A breakpoint is left out where the output at it lies on the chord between its neighbours
+        within rounding: the unit that crosses there reaches the output with weight zero, or
+        another one makes up for it.
+        """
+        t = self.breakpoints
+        widths = np.diff(t)
+        both = widths[:-1] + widths[1:]
+        part = np.where(both > 0, widths[:-1] / np.where(both > 0, both, 1), 0.5)
+        bends = np.zeros(max(0, t.size - 2), bool)
+        leaves = zip(jax.tree.leaves(self.values), jax.tree.leaves(self.error), strict=True)
+        for values, error in leaves:
+            flat = values.reshape(t.size, -1)
+            chord = flat[2:] - flat[:-2]
+            off = np.abs(flat[1:-1] - (flat[:-2] + part[:, None] * chord))
+            # t itself is rounded, which moves the point along the chord.
+            moved = np.abs(chord) / np.where(both > 0, both, np.inf)[:, None]
+            bends |= (off > ROUNDINGS * (error.ravel() + EPS * moved)).any(axis=1)
+        return t[np.concatenate([[True], bends, [True]])]
+
+    @property
+    def linear_count(self) -> int:
+        """Linear pieces: maximal intervals on which the output is affine; at most ``count``."""
+        return len(self.linear_breakpoints) - 1
+
+
+def pieces_of(
+    fn: Callable[[Any], Any], x0: Any, x1: Any, *, memory: float = 2**30
+) -> FunctionPieces:
+    """Exact breakpoints of a piecewise linear JAX function along a segment.
+
+    Parameters
+    ----------
+    fn : any function of one array that JAX can trace and that is made of affine and continuous
+        piecewise linear steps: dense and convolutional layers, relu, leaky_relu, abs, clip, max-
+        and average pooling, residual connections, batch normalisation in inference, ``where``,
+        jitted functions, loops over a number of rounds that does not depend on x; a Flax module
+        (``model`` of ``flax.nnx``, ``lambda x: model.apply(variables, x)`` of ``flax.linen``).
+    x0, x1 : distinct end points, of any one shape (an image, a batch of them).
+    memory : bytes that the numbers of one intermediate value may take, at all breakpoints; a few
+        times as much is used. A segment that needs more is gone through in parts.
+
+    Returns
+    -------
+    ``FunctionPieces``: ``breakpoints``, ``values``, ``count``, ``crossings``; and the linear
+    pieces of the output, ``linear_breakpoints`` and ``linear_count``.
+
+    Raises
+    ------
+    ValueError
+        naming the primitive and the place in the source, for a step that is not piecewise linear
+        (tanh, a product of two values that depend on x), that makes the function discontinuous
+        (``where(x > 0, 1, 0)``), that takes a comparison for anything but a choice, or that is not
+        known; for end points that are equal, of unlike shapes, NaN or infinite, or of a shape that
+        `fn` cannot take.
+
+    Notes
+    -----
+    The arithmetic is float64 whatever JAX's global flag says. `fn` is traced with float64 input
+    (float32 for end points that are JAX float32 arrays); constants that it holds in float32 enter
+    exactly. A function that cannot be traced with float64 input is traced with float32, and
+    ``dtype`` says so. Choices of the function that only constants decide are followed; what does
+    not reach the output is left out.
+
+    >>> import jax.numpy as jnp
+    >>> tent = lambda x: 1 - 2 * jnp.abs(x[0] - 0.5)
+    >>> found = pieces_of(lambda x: tent(tent(x)[None]), np.zeros(1), np.ones(1))
+    >>> found.breakpoints.tolist(), found.values.tolist()
+    ([0.0, 0.25, 0.5, 0.75, 1.0], [0.0, 1.0, 0.0, 1.0, 0.0])
+    """
+    if not callable(fn):
+        raise ValueError(f"fn={checks.shown(fn)} is not callable: give a function of one array")
+    ends = curves.line(x0, x1).arrays
+    if any(checks.is_traced(end) for end in ends):
+        raise ValueError(
+            "x0 and x1 are traced: the number of pieces is not known inside jit, vmap or grad; "
+            "call pieces_of outside of them"
+        )
+    room = float(checks.positive("memory", memory))
+    narrow = all(isinstance(end, jax.Array) and end.dtype.itemsize < 8 for end in ends)
+    closed, tree = _traced(fn, np.shape(ends[0]), narrow)
+    points = np.stack([np.asarray(end).astype(np.float64) for end in ends])
+    parts, waiting = [], [(0.0, 1.0)]
+    while waiting:
+        begin, end = waiting.pop()
+        try:
+            parts.append(_part(closed, points, begin, end, room))
+        except TooLarge:
+            middle = (begin + end) / 2
+            if end - begin < 2.0**-45:
+                raise ValueError(
+                    f"memory={checks.shown(memory)} is too little for the breakpoints near "
+                    f"t = {middle:.15g}, which lie closer than t can tell apart: raise it"
+                ) from None
+            waiting += [(middle, end), (begin, middle)]
+    return _joined(parts, tree)
+
+
+class _Part(NamedTuple):
+    """What was found on a part of the segment; ``outs`` are values and errors of each output."""
+
+    t: Array
+    changes: list[tuple[Equation, tuple[Changes, ...]]]
+    outs: list[tuple[Array, Array]]
+    dtype: str
+
+
+def _part(closed: Any, points: Array, begin: float, end: float, room: float) -> _Part:
+    segment = Segment(begin, end, room)
+    ends = np.stack([(1 - t) * points[0] + t * points[1] for t in (begin, end)])
+    start = segment.linear(ends, np.zeros(ends.shape[1:]), peak(points))
+    with jax.enable_x64(True), np.errstate(all="ignore"):
+        walk = Walk(segment, closed.jaxpr.invars[0].aval.dtype)
+        outs = walk.run(closed.jaxpr, closed.consts, [start], [True] * len(closed.out_avals), "")
+        found = [_output(segment, i, segment.now(out)) for i, out in enumerate(outs)]
+    return _Part(segment.t, segment.changes, found, str(walk.dtype))
+
+
+def _joined(parts: list[_Part], tree: Any) -> FunctionPieces:
+    """Put parts together. A joint is a breakpoint only if a state changes there."""
+    counts = np.array([[sum(c.count for c in own) for _, own in p.changes] for p in parts])
+    counts = counts.reshape(len(parts), -1).sum(axis=0)
+    kept = [np.ones(part.t.size, bool) for part in parts]
+    for number, (part, following) in enumerate(itertools.pairwise(parts)):
+        pairs = zip(part.changes, following.changes, strict=True)
+        at_joint = [
+            sum(a.across(b) for a, b in zip(left, right, strict=True))
+            for (_, left), (_, right) in pairs
+        ]
+        counts = counts + np.array(at_joint, int)
+        kept[number][-1] = False
+        kept[number + 1][0] = any(at_joint)
+        for (before, slack), (after, other) in zip(part.outs, following.outs, strict=True):
+            if (np.abs(before[-1] - after[0]) > 4 * ROUNDINGS * (slack + other)).any():
+                raise ValueError(f"fn is discontinuous at t = {part.t[-1]:.6g}: {CONTINUOUS}")
+
+    def rows(arrays: list[Array]) -> Array:
+        return np.concatenate([a[k] for a, k in zip(arrays, kept, strict=True)])
+
+    outs = range(len(parts[0].outs))
+    values = [rows([part.outs[i][0] for part in parts]) for i in outs]
+    errors = [np.max([part.outs[i][1] for part in parts], axis=0) for i in outs]
+    crossings = [
+        Crossing(equation.name, equation.place, int(count))
+        for (equation, _), count in zip(parts[0].changes, counts, strict=True)
+    ]
+    return FunctionPieces(
+        breakpoints=rows([part.t for part in parts]),
+        values=jax.tree.unflatten(tree, values),
+        crossings=tuple(crossings),
+        dtype=parts[0].dtype,
+        error=jax.tree.unflatten(tree, errors),
+    )
+
+
+def _traced(fn: Callable[[Any], Any], shape: tuple[int, ...], narrow: bool) -> tuple[Any, Any]:
+    """The jaxpr of `fn` and the tree of its output."""
+    flag = double_enabled()
+    tries = [(True, "float64"), (True, "float32"), (flag, "float32")]
+    failure: TypeError | None = None
+    for double, dtype in [(flag, "float32")] if narrow else tries:
+        # Promotion is the standard one: it is here that float64 input meets float32 constants.
+        with jax.enable_x64(double), jax.numpy_dtype_promotion("standard"):
+            try:
+                point = jax.ShapeDtypeStruct(shape, dtype)
+                closed, out = jax.make_jaxpr(fn, return_shape=True)(point)
+                return closed, jax.tree.structure(out)
+            except TypeError as error:  # lax refuses to mix float64 with float32
+                failure = failure or error
+    raise ValueError(
+        f"fn cannot be traced with an array of shape {shape}, that of x0 and x1: {failure}"
+    ) from failure
+
+
+def _output(segment: Segment, index: int, out: Any) -> tuple[Array, Array]:
+    if isinstance(out, Steps):
+        same = (out.values == out.values[:1]).all()
+        if not same:
+            raise ValueError(
+                f"fn returns something that jumps along the segment (output {index}, a comparison "
+                f"or a sign): {CONTINUOUS}"
+            )
+        out = out.values[0]
+    if not isinstance(out, Linear):
+        constant = real(out)
+        rows = np.broadcast_to(constant, (segment.t.size, *constant.shape))
+        out = Linear(rows, np.zeros(constant.shape), segment.version)
+    if not np.isfinite(out.values).all():
+        raise ValueError(
+            f"fn returns NaN or infinity between x0 and x1 (output {index}): check its parameters"
+        )
+    return out.values, out.error

@@ -1,0 +1,319 @@
+"""Exact pieces of a piecewise linear network along a curve.
+
+Along a line a piecewise linear network is piecewise linear, and a grid is the wrong tool: it costs
+more and errs. Here are the breakpoints themselves, and with them the activation regions that the
+curve meets, the transitions that each layer makes, and the length of its image, for straight lines,
+infinite ones, polylines, arcs, circles, ellipses and semicircles.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxexpr import activations, checks
+from jaxexpr.curves import Curve, as_curve
+from jaxexpr.exact import crossings, room, starts, stretches
+from jaxexpr.given import checked_params, fitting, precision_of
+from jaxexpr.networks import Params, precision
+
+_CACHE_BYTES = 2**21  # rows of the curves that are side by side on CPU: they stay in the cache
+MEMORY = 2.0**30
+
+
+@dataclasses.dataclass(frozen=True)
+class Pieces:
+    """A network along a curve.
+
+    Attributes
+    ----------
+    breakpoints : curve parameters, increasing, both end points included (minus and plus infinity
+        on an infinite line), ``(count + 1,)``. Between two neighbours the activation pattern is
+        constant, and it differs from piece to piece.
+    layers : lowest layer whose units change at each inner breakpoint, 0 the first;
+        ``(count - 1,)``.
+    counts : activation regions of the first d layers that the curve meets in turn, ``(depth,)``.
+        On a straight line no region is met twice (Raghu et al. 2017, Corollary 1), so they are
+        all distinct.
+    crossings : transitions that each layer makes, ``(depth,)``: each unit and each breakpoint of
+        the activation by itself, so that coincident ones count in full.
+    lengths : of the curve's image after each layer's activation, ``(depth,)``; inf on an
+        infinite line.
+    """
+
+    breakpoints: np.ndarray
+    layers: np.ndarray
+    counts: np.ndarray
+    crossings: np.ndarray
+    lengths: np.ndarray
+
+    @property
+    def count(self) -> int:
+        """Activation regions of the whole network that the curve meets in turn."""
+        return int(self.counts[-1])
+
+
+def pieces(
+    params: Params,
+    curve: Curve,
+    activation: str | activations.Activation = "relu",
+    *,
+    memory: float = MEMORY,
+) -> Pieces:
+    """Return the exact breakpoints of a network along a curve.
+
+    Parameters
+    ----------
+    params : ``(W, b)`` of each hidden layer, W ``(fan_in, fan_out)``, b ``(fan_out,)``. NumPy
+        float64 is computed in float64 whatever JAX's global flag says.
+    curve : line (also an infinite one), polyline, arc, circle, ellipse or semicircles.
+    activation : relu, leaky_relu, abs, hard_tanh, linear or any ``piecewise_linear``.
+    memory : bytes for the rows of one stretch of the curve; a curve with more pieces than they hold
+        is cut into stretches.
+
+    Raises
+    ------
+    ValueError
+        for a smooth activation, a curve that is a user's function, and as ``measure``.
+
+    In float32 a breakpoint is off by a few ``1e-7`` of the curve's extent (more where layers
+    amplify rounding), and pieces narrower than that are lost; in float64 by a few ``1e-16``.
+
+    >>> from jaxexpr import curves
+    >>> W, b = np.array([[1.0, -1.0]]), np.array([-0.25, 0.75])
+    >>> found = pieces(((W, b),), curves.line([0.0], [1.0]))
+    >>> found.breakpoints.tolist(), found.crossings.tolist()
+    ([0.0, 0.25, 0.75, 1.0], [2])
+    """
+    return pieces_batch(params, [curve], activation, memory=memory)[0]
+
+
+def pieces_batch(
+    params: Params,
+    curves: Sequence[Curve],
+    activation: str | activations.Activation = "relu",
+    *,
+    memory: float = MEMORY,
+) -> list[Pieces]:
+    """As ``pieces``, for many curves at once: in one network, or each in a network of its own.
+
+    Parameters
+    ----------
+    params : as for ``pieces``; or with a leading axis in every array, one network for each curve.
+    curves : of one kind and size.
+
+    >>> from jaxexpr import MLP, curves, laws
+    >>> params = MLP((2, 8, 8), laws.Gaussian(1.5), laws.Gaussian(0.1)).init(jax.random.key(0))
+    >>> rays = [curves.line([0.0, 0.0], [np.cos(a), np.sin(a)]) for a in (0.0, 0.3, 0.6)]
+    >>> [found.count > 1 for found in pieces_batch(params, rays)]
+    [True, True, True]
+    """
+    params = checked_params(params, networks=True)
+    paired = np.ndim(params[0][0]) == 3
+    if not isinstance(curves, Sequence) or not curves:
+        raise ValueError(f"curves={checks.shown(curves)}: give a list of one or more curves")
+    width = int(np.shape(params[0][0])[-2])
+    family = [
+        fitting("params[0][0]", width, as_curve(f"curves[{i}]", c)) for i, c in enumerate(curves)
+    ]
+    phi = exact_activation(activation)
+    for i, curve in enumerate(family):
+        exact_curve(f"curves[{i}]", curve)
+        if _kind(curve) != _kind(family[0]):
+            raise ValueError(
+                f"curves[{i}] is a {curve.kind} of other sizes or another kind than curves[0], a "
+                f"{family[0].kind}: give curves of one kind, or several calls"
+            )
+    if paired and np.shape(params[0][0])[0] != len(family):
+        raise ValueError(
+            f"params holds {np.shape(params[0][0])[0]} networks for {len(family)} curves: give one "
+            "for each, or one for all"
+        )
+    memory = checks.positive("memory", memory)
+    dtype = precision_of(params)
+    with precision(dtype):
+        params = jax.tree.map(lambda x: jnp.asarray(x).astype(dtype), params)
+        stacked = [np.stack(arrays) for arrays in zip(*(c.arrays for c in family), strict=True)]
+        found = _solve(params, family[0], stacked, phi, paired=paired, memory=memory)
+    return [one for one, _ in found]
+
+
+def totals(
+    params: Params, curve: Curve, phi: activations.Activation, dtype: str
+) -> tuple[stretches.Totals, Any]:
+    """Integrals of one given network along a curve, and the curve's own length."""
+    with precision(dtype):
+        params = jax.tree.map(lambda x: jnp.asarray(x).astype(dtype), params)
+        arrays = [np.asarray(array)[None] for array in curve.arrays]
+        return _solve(params, curve, arrays, phi, paired=False, memory=MEMORY)[0][1]
+
+
+def exact_activation(activation: str | activations.Activation) -> activations.Activation:
+    """Return the activation; refuse a smooth one with the reason."""
+    phi = activations.get(activation)
+    if phi.breakpoints is None:
+        raise ValueError(
+            f"activation={phi.name!r} is smooth: a network with it has no pieces; use relu, "
+            "leaky_relu, abs, hard_tanh or piecewise_linear, or method='tangent' for lengths"
+        )
+    return phi
+
+
+def has_pieces(curve: Curve) -> bool:
+    """Whether crossings along the curve are known in closed form."""
+    return curve.kind in starts.STRAIGHT + starts.ROUND
+
+
+def exact_curve(name: str, curve: Curve) -> None:
+    """Refuse a curve along which nothing is known in closed form."""
+    if not has_pieces(curve):
+        raise ValueError(
+            f"{name} is a {curve.kind}, which has no exact pieces: use line, polyline, arc, "
+            "circle, ellipse or semicircles, or another method"
+        )
+
+
+def _kind(curve: Curve) -> Any:
+    return curve.kind, curve.domain, curve.whole, [np.shape(a) for a in curve.arrays]
+
+
+def layers_of(params: Params, plan: Sequence[room.Block]) -> list[Any]:
+    """What ``stretches.through`` loops over, from given parameters."""
+    found = []
+    for block in plan:
+        chosen = params[block.first : block.first + block.layers]
+        found.append((jax.tree.map(lambda *x: jnp.stack(x), *chosen), lambda pair: pair))
+    return found
+
+
+@functools.partial(jax.jit, static_argnames=("activation", "plan", "parts", "paired", "batch"))
+def _run(
+    params: Params,
+    curve: Curve,
+    arrays: list[jax.Array],
+    *,
+    activation: activations.Activation,
+    plan: tuple[room.Block, ...],
+    parts: int,
+    paired: bool,
+    batch: int,
+) -> Any:
+    """Totals and breakpoints of all curves; leading axis of `arrays`."""
+
+    def one(item: Any) -> Any:
+        own, points = item
+        net = own if paired else params
+        path = dataclasses.replace(curve, arrays=tuple(points))
+        begun = starts.begin(path, parts, net[0][0].dtype)
+        layers = layers_of(net, plan)
+        said = stretches.over(
+            lambda s: stretches.through(s, layers, activation, plan), begun, parts
+        )
+        totals, joints = stretches.total(said)
+        ends = (begun[0], begun[1] if len(begun) == 3 else jnp.ones_like(begun[0]))
+        rows = said.rows
+        shape = ends, (rows.t, rows.made, rows.real)
+        return (totals, jnp.sum(said.start)), joints, said.needed.max(axis=0), *shape
+
+    items = (params if paired else None, arrays)
+    return lax.map(one, items, batch_size=batch)
+
+
+def _solve(
+    params: Params,
+    curve: Curve,
+    arrays: list[np.ndarray],
+    phi: activations.Activation,
+    *,
+    paired: bool,
+    memory: float,
+) -> list[tuple[Pieces, tuple[stretches.Totals, Any]]]:
+    """Run with room that grows until every curve has enough; pieces, totals, curve's length."""
+    shapes = [tuple(np.shape(w)[-2:]) for w, _ in params]
+    widths, levels = [s[1] for s in shapes], len(phi.breakpoints or ())
+    itemsize = np.dtype(params[0][0].dtype).itemsize
+    found: list[Any] = [None] * len(arrays[0])
+    parts = 1
+    own = jax.eval_shape(lambda: starts.begin(curve, 1, params[0][0].dtype))[0].shape[0]
+    units = np.cumsum(widths) * levels
+    work = len(found) * own * sum(float(n) * a * b for n, (a, b) in zip(units, shapes, strict=True))
+    plan = room.guess(room.blocks(shapes, work), widths, levels, own)
+    left = np.arange(len(found))
+    while left.size:
+        batch = _side_by_side(plan[-1].size * max(widths) * itemsize * own, memory, left.size)
+        # A whole number of batches, so that one size is compiled.
+        take = np.resize(left, -(-left.size // batch) * batch)
+        out = _run(
+            _chosen(params, take) if paired else params,
+            curve,
+            [jnp.asarray(a[take], params[0][0].dtype) for a in arrays],
+            activation=phi,
+            plan=plan,
+            parts=parts,
+            paired=paired,
+            batch=batch,
+        )
+        out = [jax.tree.map(np.asarray, one) for one in out]
+        lacking = room.lacks(plan, out[2][: left.size])
+        for place in np.flatnonzero(~lacking):
+            found[left[place]] = _collected(curve, out, int(place))
+        left = left[lacking]
+        if left.size:
+            plan = room.grown(plan, out[2][: lacking.size][lacking].max(axis=0))
+            while 8 * plan[-1].size * max(widths) * itemsize > memory and plan[-1].size > 64:
+                parts *= 2
+                plan = room.halved(plan)
+    return found
+
+
+def _side_by_side(row_bytes: float, memory: float, most: int) -> int:
+    """How many curves at a time: on CPU as many as stay in the cache."""
+    budget = _CACHE_BYTES if jax.default_backend() == "cpu" else memory / 16
+    return int(np.clip(budget // row_bytes, 1, most))
+
+
+def _chosen(params: Params, take: np.ndarray) -> Params:
+    """Networks of these numbers."""
+    if take.size == len(params[0][0]) and np.array_equal(take, np.arange(take.size)):
+        return params
+    return jax.tree.map(lambda x: x[take], params)
+
+
+def _collected(
+    curve: Curve, out: list[Any], place: int
+) -> tuple[Pieces, tuple[stretches.Totals, Any]]:
+    """What ``_run`` found of the curve number `place`."""
+    both, joints, _, ends, rows = (jax.tree.map(lambda x: x[place], one) for one in out)
+    (totals, _), (t, weight), (inner, made, count) = both, ends, rows
+    per_turn = math.pi if curve.kind == "semicircles" else 1.0
+    at, layer = [np.full(1, _end(t[0, 0], weight[0, 0]))], []
+    for i in range(len(t)):
+        here = slice(1, int(count[i]) - (1 if curve.kind in starts.STRAIGHT else 0))
+        kept = made[i][here] < crossings.NEVER
+        at.append(inner[i][here][kept])
+        layer.append(made[i][here][kept])
+        if joints[i] < crossings.NEVER:
+            at.append(t[i, 1:])
+            layer.append(joints[i : i + 1])
+    at.append(np.full(1, _end(t[-1, 1], weight[-1, 1])))
+    lengths = np.ldexp(totals.length.astype(np.float64), totals.exponent)
+    found = Pieces(
+        np.concatenate(at).astype(np.float64) / per_turn,
+        np.concatenate(layer).astype(int) if layer else np.zeros(0, int),
+        np.asarray(totals.pieces).astype(int),
+        np.asarray(totals.crossings).astype(int),
+        np.full_like(lengths, np.inf) if curve.whole else lengths,
+    )
+    return found, both
+
+
+def _end(t: Any, weight: Any) -> float:
+    return float(t) if weight > 0 else math.copysign(math.inf, float(t))

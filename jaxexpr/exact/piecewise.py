@@ -1,0 +1,234 @@
+"""Values along a segment that are linear, or constant, between its breakpoints.
+
+The segment is ``x0 + t (x1 - x0)``, t in [0, 1]. Its rows are the breakpoints found so far; between
+two of them every value is linear in t, so its numbers at the rows are all there is to know. New
+rows are put in between old ones; a value made earlier is brought up to date when it is next read,
+so one that nobody reads again costs nothing.
+
+**Rounding.** Beside its numbers a value carries an estimate of their accumulated rounding error,
+entry by entry: the errors of the terms of a sum are taken as independent (their squares add), and
+a sum adds ``eps`` times the sum of the sizes of its terms. This follows the probabilistic analysis
+of Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019: bounds that
+hold in the worst case grow so fast with depth that narrow pieces would be taken for rounding. Two
+numbers closer than ``ROUNDINGS`` such estimates are equal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import numpy as np
+
+from jaxexpr.exact.equations import Array, Changes, Equation
+
+ROUNDINGS = 8
+EPS = float(np.finfo(np.float64).eps)
+BLOCK = 2**17  # numbers that are worked on together: they stay in the cache
+
+
+@dataclasses.dataclass(frozen=True)
+class Linear:
+    """Numbers that are linear in t between the rows of `version`.
+
+    Attributes
+    ----------
+    values : at the rows, shape ``(rows,) + shape``, float64.
+    error : estimated rounding error of an entry, the largest over the rows, shape ``shape``.
+    version : of the segment's rows.
+    """
+
+    values: Array
+    error: Array
+    version: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape[1:]
+
+
+@dataclasses.dataclass(frozen=True)
+class Steps:
+    """Numbers or booleans that are constant between the rows of `version`: ``(rows - 1,) + shape``.
+
+    What they are at a row itself is not recorded.
+    """
+
+    values: Array
+    version: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape[1:]
+
+
+Value: TypeAlias = Linear | Steps | Array
+
+
+class TooLarge(Exception):
+    """A value on this many rows would take more memory than allowed."""
+
+
+class Segment:
+    """The rows of a segment, and how they came to be.
+
+    Parameters
+    ----------
+    begin, end : parameters of its ends.
+    room : bytes that one value may take.
+
+    Attributes
+    ----------
+    t : parameters of the rows, not decreasing; two rows may share one floating-point number.
+    changes : what the nonlinear equations met so far did, each with its counts.
+    """
+
+    def __init__(self, begin: float, end: float, room: float) -> None:
+        self.t: Array = np.array([begin, end])
+        self.changes: list[tuple[Equation, tuple[Changes, ...]]] = []
+        self._room, self._entries = room, 0
+        self._merges: list[tuple[Array, Array]] = []
+        self._places: dict[int, tuple[Array, Array]] = {}
+
+    @property
+    def version(self) -> int:
+        return len(self._merges)
+
+    def reserve(self, entries: int) -> None:
+        """Say how many numbers a row of the values at hand has.
+
+        Raises
+        ------
+        TooLarge
+            now, or when rows are put in, where they would take more than the room.
+        ValueError
+            if there is no room for two rows.
+        """
+        self._entries = entries
+        if 16 * entries > self._room:
+            raise ValueError(
+                f"memory={self._room:.0f} bytes do not hold {entries} numbers at two points: give "
+                f"at least {16 * entries}, and better 1000 times as much"
+            )
+        if 8 * self.t.size * entries > self._room:
+            raise TooLarge
+
+    def insert(self, row: Array, part: Array) -> None:
+        """Put new rows in: each the fraction `part`, in (0, 1), of the way from `row` to the next.
+
+        No two of them may agree in both.
+        """
+        left = np.concatenate([np.arange(self.t.size), row])
+        part = np.concatenate([np.zeros(self.t.size), part])
+        order = np.lexsort((part, left))
+        left, part = left[order], part[order]
+        right = self.t[np.minimum(left + 1, self.t.size - 1)]
+        # The sum may round to beyond the next row.
+        self.t = np.minimum(_between(self.t, left, part), right)
+        self._merges.append((left, part))
+        self._places = {}
+        self.reserve(self._entries)
+
+    def _since(self, version: int) -> tuple[Array, Array]:
+        """Where today's rows stand among those of `version`: left neighbour and fraction.
+
+        Fractions are composed, not computed from t: a steep value has rows close together, and
+        there t no longer tells them apart well enough.
+        """
+        if version not in self._places:
+            left, part = self._merges[version]
+            for row, fraction in self._merges[version + 1 :]:
+                right = np.minimum(row + 1, left.size - 1)
+                end = np.where(left[right] == left[row], part[right], 1.0)
+                part = part[row] + fraction * (end - part[row])
+                left = left[row]
+            self._places[version] = left, part
+        return self._places[version]
+
+    def rows(self, value: Linear, begin: int, end: int) -> Array:
+        """Numbers of `value` on today's rows `begin` to `end` (exclusive), ``(r, entries)``."""
+        flat = value.values.reshape(len(value.values), -1)
+        if value.version == self.version:
+            return flat[begin:end]
+        left, part = self._since(value.version)
+        return _between(flat, left[begin:end], part[begin:end])
+
+    def spans(self, entries: int) -> Iterator[tuple[int, int]]:
+        """Cut the rows into stretches ``begin, end`` of few numbers; the end begins the next."""
+        last, step = self.t.size - 1, max(1, BLOCK // max(1, entries))
+        for begin in range(0, last, step):
+            yield begin, min(begin + step, last)
+
+    def now(self, value: Value) -> Value:
+        """Return `value` on today's rows."""
+        if not isinstance(value, Linear | Steps) or value.version == self.version:
+            return value
+        if isinstance(value, Steps):
+            left, _ = self._since(value.version)
+            return Steps(value.values[left[:-1]], self.version)
+        rows = np.empty((self.t.size, value.error.size))
+        for begin, end in self.spans(value.error.size):
+            rows[begin : end + 1] = self.rows(value, begin, end + 1)
+        return Linear(rows.reshape((-1, *value.shape)), value.error, self.version)
+
+    def linear(self, values: Array, variance: Array, size: Array) -> Linear:
+        """A new value on today's rows.
+
+        Parameters
+        ----------
+        values : at the rows.
+        variance : squares of the errors that it inherits.
+        size : sum of the sizes of the terms that made it, the largest over the rows.
+        """
+        return Linear(values, np.sqrt(variance + (EPS * size) ** 2), self.version)
+
+    def joined(self, equation: Equation, starts: Array, ends: Array, error: Array) -> Linear:
+        """A new value from its numbers at the start and at the end of each piece.
+
+        Raises
+        ------
+        ValueError
+            where the end of a piece and the start of the next differ by more than rounding.
+        """
+        jump = np.abs(ends[:-1] - starts[1:])
+        bad = ~(jump <= 4 * ROUNDINGS * error)
+        if bad.any():
+            place = tuple(int(i) for i in np.argwhere(bad)[0])
+            raise equation.refused(
+                f"which jumps by {jump[place]:.3g} at t = {self.t[place[0] + 1]:.6g} and makes the "
+                "function discontinuous"
+            )
+        return Linear(np.concatenate([starts[:1], ends]), error, self.version)
+
+    def settled(self, equation: Equation, value: Value) -> Value:
+        """Return steps that never step as the constant they are; refuse the others."""
+        if not isinstance(value, Steps):
+            return value
+        # NaN is a constant too.
+        same = (value.values == value.values[:1]) | (value.values != value.values)
+        if not same.all():
+            raise equation.refused(
+                "which takes something that jumps where x crosses a boundary (a comparison, a "
+                "sign), other than to choose between values that agree there"
+            )
+        return np.asarray(value.values[0])
+
+    def crossed(self, equation: Equation, *changes: Changes) -> None:
+        """Record how often the scalars of an equation changed their state."""
+        self.changes.append((equation, changes))
+
+
+def peak(values: Array) -> Array:
+    """Largest size over the rows, from ``(rows,) + shape`` to ``shape``."""
+    return np.maximum(values.max(axis=0), -values.min(axis=0))
+
+
+def _between(values: Array, left: Array, part: Array) -> Array:
+    result = values[left]
+    new = np.flatnonzero(part)
+    if new.size:
+        start = result[new]
+        share = part[new].reshape((-1,) + (1,) * (values.ndim - 1))
+        result[new] = start + share * (values[left[new] + 1] - start)
+    return result

@@ -1,0 +1,188 @@
+"""What is known of the regions of a plane: polygons, neighbours, lengths, areas, patterns."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxexpr.activations import Activation
+from jaxexpr.exact import polygons
+from jaxexpr.exact.cutting import Growth
+from jaxexpr.exact.forward import Bends, Layer
+from jaxexpr.exact.polygons import Array, Polygons
+
+
+class Adjacency(NamedTuple):
+    """Pairs of cells with a common edge; an entry for each edge.
+
+    Attributes
+    ----------
+    cells : the two cells, the lower number first, ``(n, 2)``.
+    vertices : the ends of the edge, ``(n, 2)``.
+    layer, unit, level : the boundary between them is where this unit of this layer (counted from 0,
+        as in `params`) stands on breakpoint number `level`; of boundaries that coincide the first.
+    length : of the edge in input space.
+    """
+
+    cells: Array
+    vertices: Array
+    layer: Array
+    unit: Array
+    level: Array
+    length: Array
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Plane:
+    """The activation regions of a network on a square in a plane.
+
+    Points of the square are ``(a, b)``; they stand for ``origin + a u + b v``.
+
+    Attributes
+    ----------
+    counts : activation regions of the first d layers, ``(depth,)``, int64.
+    cells : the regions of the whole network in flat arrays: ``points`` ``(v, 2)``, vertices in
+        (a, b); ``corners`` ``(m,)``, the vertices of one region after the other, each
+        counter-clockwise; ``starts`` ``(count + 1,)``, where each region begins in it.
+    close : decisions that rounding might have turned: values and crossings that were taken as equal
+        with little to spare, or as distinct though within 1024 times their error. With 0 none was
+        near.
+    origin, u, v, half_width : the square.
+    params, activation : the network, in NumPy float64.
+    layers, growth : the layers as they were computed, and the vertices that each made.
+    """
+
+    counts: Array
+    cells: Polygons
+    close: int
+    origin: Array
+    u: Array
+    v: Array
+    half_width: float
+    params: tuple[tuple[Array, Array], ...]
+    activation: Activation
+    layers: tuple[Layer, ...]
+    growth: tuple[Growth, ...]
+
+    def __repr__(self) -> str:
+        depth, close = self.counts.size, f", close={self.close}" if self.close else ""
+        return f"Plane(count={self.count}, depth={depth}, half_width={self.half_width:g}{close})"
+
+    @property
+    def count(self) -> int:
+        """Activation regions of the whole network."""
+        return int(self.counts[-1])
+
+    @functools.cached_property
+    def polygons(self) -> list[Array]:
+        """Each region as its corners in (a, b), ``(m, 2)``, counter-clockwise."""
+        corners, starts = self.cells.points[self.cells.corners], self.cells.starts.tolist()
+        return [corners[i:j] for i, j in zip(starts, starts[1:], strict=False)]
+
+    @functools.cached_property
+    def areas(self) -> Array:
+        """Area of each region in (a, b), ``(count,)``; in input space `area_scale` times that."""
+        return polygons.areas(self.cells)
+
+    @property
+    def area_scale(self) -> float:
+        """Area in input space of ``0 <= a, b <= 1``."""
+        return float(abs(np.linalg.det(self._shape)))
+
+    @property
+    def _shape(self) -> Array:
+        """A matrix R with ``|R (a, b)| = |a u + b v|``."""
+        return np.linalg.qr(np.stack([self.u, self.v], axis=1), mode="r")
+
+    @functools.cached_property
+    def centres(self) -> Array:
+        """A point inside each region, in (a, b): the mean of its corners, ``(count, 2)``."""
+        return polygons.centres(self.cells)
+
+    @functools.cached_property
+    def adjacency(self) -> Adjacency:
+        """Which regions are neighbours, and what parts them."""
+        sides = polygons.edges(self.cells)
+        inner = sides.corners[:, 1] >= 0
+        corners = sides.corners[inner]
+        pairs = np.sort(polygons.owners(self.cells)[corners], axis=1)
+        ends = np.stack([sides.low[inner], sides.high[inner]], axis=1)
+        layer, unit, level = self.boundary(self.cells.sides[corners[:, 0]])
+        return Adjacency(pairs, ends, layer, unit, level, self._lengths(ends))
+
+    def boundary(self, side: Array) -> tuple[Array, Array, Array]:
+        """Layer, unit and number of the breakpoint that made a side with entry `side` >= 0."""
+        widths = np.array([len(b) for _, b in self.params])
+        first = polygons.offsets(widths * len(self.activation.breakpoints or ()))
+        layer = np.searchsorted(first, side, side="right") - 1
+        level, unit = np.divmod(side - first[layer], widths[layer])
+        return layer, unit, level
+
+    def _lengths(self, ends: Array) -> Array:
+        step = self.cells.points[ends[:, 1]] - self.cells.points[ends[:, 0]]
+        return np.linalg.norm(step @ self._shape.T, axis=1)
+
+    @functools.cached_property
+    def perimeters(self) -> Array:
+        """Length in input space of the boundaries that each layer adds, ``(depth,)``.
+
+        Where boundaries coincide they count once, in the lowest layer; sides of the square do not
+        count.
+        """
+        found = self.adjacency
+        return np.bincount(found.layer, weights=found.length, minlength=self.counts.size)
+
+    @functools.cached_property
+    def perimeters_ab(self) -> Array:
+        """As `perimeters`, with lengths in the (a, b) plane."""
+        found = self.adjacency
+        step = np.diff(self.cells.points[found.vertices], axis=1)[:, 0]
+        length = np.hypot(step[:, 0], step[:, 1])
+        return np.bincount(found.layer, weights=length, minlength=self.counts.size)
+
+    @property
+    def crossings(self) -> int:
+        """Points strictly inside the square where boundaries cross; each counts once."""
+        rim = self.cells.sides < 0
+        outer = np.unique(
+            np.concatenate(
+                [self.cells.corners[rim], self.cells.corners[polygons.following(self.cells)[rim]]]
+            )
+        )
+        return len(self.cells.points) - outer.size
+
+    def inputs(self, ab: Any) -> Array:
+        """Points of input space ``(..., n_in)`` of points ``(..., 2)`` of the square."""
+        ab = np.asarray(ab, np.float64)
+        return self.origin + ab[..., :1] * self.u + ab[..., 1:] * self.v
+
+    def coordinates(self, x: Any) -> Array:
+        """(a, b) of the point of the plane nearest to each x: ``(..., n_in)`` to ``(..., 2)``."""
+        basis = np.stack([self.u, self.v])
+        return (np.asarray(x, np.float64) - self.origin) @ np.linalg.pinv(basis)
+
+    @functools.cached_property
+    def patterns(self) -> tuple[Array, ...]:
+        """Activation patterns: for each layer the piece on which every unit is in each region.
+
+        ``(count, width)``, int8: how many breakpoints the unit is beyond; for ReLU 1 where it is
+        active. All layers together, no two regions have the same. A unit that stands on a
+        breakpoint throughout a region is not beyond it.
+        """
+        bends, found = Bends(self.activation), []
+        z = self.inputs(polygons.square(self.half_width).points)
+        for index, (layer, growth) in enumerate(zip(self.layers, self.growth, strict=True)):
+            h = growth.values(z @ layer.weights + layer.biases, bends.levels)
+            z = bends.image(h)
+            for later in self.growth[index + 1 :]:
+                h = later.rows(h)
+            piece = np.zeros((self.count, h.shape[1]), np.int8)
+            for level in bends.levels:  # beyond it at one corner is beyond it inside
+                corners = np.packbits(h > level, axis=1)[self.cells.corners]
+                some = np.bitwise_or.reduceat(corners, self.cells.starts[:-1], axis=0)
+                piece += np.unpackbits(some, axis=1, count=h.shape[1]).view(np.int8)
+            found.append(piece)
+        return tuple(found)

@@ -1,0 +1,185 @@
+"""The partition of a plane through input space into activation regions, layer by layer.
+
+On a cell of the first l layers every unit of the next one is affine, so its values at the vertices
+of all cells come from one matrix product, and values at new vertices by interpolation. The units
+cut the cells that they cross (``cutting``); the cost is that of the products and of the cells made,
+whatever the width of the network, and nothing loops over cells.
+
+Degenerate networks (zero biases, repeated and parallel units, rows of zeros, folds, boundaries
+through vertices or along edges) are taken as they are, without a perturbation: ``forward`` says how
+large the errors of float64 are, ``cutting`` what counts as equal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxexpr import checks
+from jaxexpr.activations import Activation
+from jaxexpr.exact import polygons
+from jaxexpr.exact.chords import Lines
+from jaxexpr.exact.cutting import Growth, cut
+from jaxexpr.exact.forward import Bends, Front, as_float64
+from jaxexpr.exact.pieces import exact_activation
+from jaxexpr.exact.planar import Plane
+from jaxexpr.exact.polygons import Array
+from jaxexpr.given import checked_params
+
+
+def plane(
+    params: Any,
+    origin: Any,
+    u: Any,
+    v: Any,
+    half_width: float = 1.0,
+    activation: str | Activation = "relu",
+) -> Plane:
+    """Divide the square ``origin + a u + b v``, ``|a|, |b| <= half_width``, into its regions.
+
+    Counts *activation* regions: cells of constant activation pattern with an interior, which are
+    convex (Raghu et al. 2017, Theorem 2). ``linear_regions`` joins those that have one gradient.
+
+    Parameters
+    ----------
+    params : ``(W, b)`` of each hidden layer, W ``(fan_in, fan_out)``, b ``(fan_out,)``,
+        ``h = z @ W + b``. Computed in float64 on the host.
+    origin, u, v : a point and two directions of input space, ``(n_in,)``; not parallel, but they
+        need not be orthogonal or of length 1.
+    half_width : half the side of the square in (a, b), > 0.
+    activation : piecewise linear; each of its breakpoints makes a boundary for each unit.
+
+    Returns
+    -------
+    Plane : with `counts` ``(depth,)``, `polygons`, flat arrays, areas, adjacency, perimeters.
+
+    Raises
+    ------
+    ValueError
+        for bad parameters (with the layer), points of another space, parallel directions, a smooth
+        activation, traced arrays, values beyond float64's range.
+
+    Notes
+    -----
+    Memory is about ``8 (width + 30)`` bytes a region.
+
+    >>> rng = np.random.default_rng(0)
+    >>> params = [(rng.normal(size=(2, 8)), rng.normal(size=8)) for _ in range(1)]
+    >>> found = plane(params, [0, 0], [1, 0], [0, 1], half_width=100.0)
+    >>> found.counts.tolist(), len(found.polygons)  # 8 lines in general position: 1 + 8 + 28
+    ([37], 37)
+    >>> bool(np.isclose(found.areas.sum(), 200.0**2))
+    True
+    """
+    layers = _known(params)
+    phi = exact_activation(activation)
+    n = len(layers[0][0])
+    origin, u, v = (_vector(*item, n) for item in (("origin", origin), ("u", u), ("v", v)))
+    _independent(u, v)
+    half_width = checks.positive("half_width", half_width)
+    bends, cells = Bends(phi), polygons.square(half_width)
+    front = Front(origin + cells.points[:, :1] * u + cells.points[:, 1:] * v, layers, bends)
+    blur, close, name = np.ones(4), 0, 0
+    counts: list[int] = []
+    growth: list[Growth] = []
+    for index in range(len(layers)):
+        h, slack = front.pre_activations()
+        done = cut(cells, blur, Lines(h, bends.levels, slack), name)
+        cells, blur, close = done.cells, done.blur, close + done.close
+        counts.append(cells.size)
+        growth.append(done.growth)
+        name += slack.size * bends.levels.size
+        if index + 1 < len(layers):
+            front.activate(done.growth.values(h, bends.levels))
+    square = (origin, u, v, half_width)
+    computed = (tuple(front.layers), tuple(growth))
+    return Plane(np.array(counts, np.int64), cells, close, *square, layers, phi, *computed)
+
+
+def plane_through(
+    params: Any,
+    p: Any,
+    q: Any,
+    r: Any,
+    half_width: float | None = None,
+    activation: str | Activation = "relu",
+) -> Plane:
+    """Divide a square in the plane through three points, around the centre of their circle.
+
+    The square of Hanin & Rolnick 2019, Figure 8; (a, b) are lengths in input space, ``u`` points
+    from p to q. ``plane_through(...).coordinates(p)`` is where p lies in it.
+
+    Parameters
+    ----------
+    p, q, r : points of input space, ``(n_in,)``, not on one line.
+    half_width : half the side of the square; by default 1.25 times the radius of the circle, so
+        that the points lie well inside.
+    params, activation : as for ``plane``.
+
+    Raises
+    ------
+    ValueError
+        as ``plane``, and for three points on one line.
+
+    >>> W, b = np.eye(3), np.zeros(3)
+    >>> found = plane_through([(W, b)], [1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0])
+    >>> found.count, found.coordinates([[1.0, 0, 0], [0, 1, 0]]).round(4).tolist()
+    (7, [[-0.7071, -0.4082], [0.7071, -0.4082]])
+    """
+    layers = _known(params)
+    n = len(layers[0][0])
+    p, q, r = (_vector(*item, n) for item in (("p", p), ("q", q), ("r", r)))
+    for name, point, other in (("q", q, p), ("r", r, p), ("r", r, q)):
+        if np.array_equal(point, other):
+            raise ValueError(f"{name}={checks.shown(point)} equals another: give three points")
+    base = np.linalg.norm(q - p)
+    u = (q - p) / base
+    along = (r - p) @ u
+    v = (r - p) - along * u
+    v -= (v @ u) * u  # once more, for an angle that is right to rounding
+    height = np.linalg.norm(v)
+    if height <= 1e-7 * np.hypot(along, height):
+        raise ValueError(
+            f"r={checks.shown(r)} lies on the line through p and q: give three points that span "
+            "a plane"
+        )
+    up = (along * (along - base) + height**2) / (2 * height)
+    centre = p + base / 2 * u + up * (v / height)
+    width = 1.25 * float(np.hypot(base / 2, up)) if half_width is None else half_width
+    return plane(layers, centre, u, v / height, width, activation)
+
+
+def _known(params: Any) -> tuple[tuple[Array, Array], ...]:
+    params = checked_params(params)
+    if any(checks.is_traced(leaf) for leaf in jax.tree.leaves(params)):
+        raise ValueError("params are traced: a plane is divided on the host, outside jit and vmap")
+    return as_float64(params)
+
+
+def _vector(name: str, value: Any, n: int) -> Array:
+    value = checks.numeric(name, value)
+    if checks.is_traced(value):
+        raise ValueError(f"{name} is traced: a plane is divided on the host, outside jit and vmap")
+    if np.shape(value) != (n,):
+        raise ValueError(
+            f"{name} has shape {np.shape(value)} and params[0][0] has {n} rows: give a point of "
+            f"shape ({n},)"
+        )
+    return np.asarray(value, np.float64)
+
+
+def _independent(u: Array, v: Array) -> None:
+    """Refuse two directions that span no plane."""
+    for name, x in (("u", u), ("v", v)):
+        if not x.any():
+            raise ValueError(f"{name} is the zero vector: give a direction that is not zero")
+    # The largest entry first: squares of very large or small ones leave the range.
+    a, b = u / np.abs(u).max(), v / np.abs(v).max()
+    a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
+    if np.linalg.norm(b - (a @ b) * a) < 1e-7:
+        raise ValueError(
+            f"v={checks.shown(v)} is parallel to u: a plane needs two directions (pieces takes a "
+            "line)"
+        )

@@ -1,0 +1,113 @@
+"""Room for what is found on a stretch of a curve: sizes of arrays, guessed and grown.
+
+Compiled code has arrays of fixed sizes. A block of layers has one compilation and one size; a
+stretch that needs more says how much, and is done again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+MOST_BLOCKS = 6
+FORESIGHT = 4  # layers over which growth is extrapolated
+MARGIN = 1.1  # of room above what the curves at hand asked for
+SMALL = 2e8  # operations below which a compilation costs more than it saves
+
+
+class Block(NamedTuple):
+    """Consecutive layers of one shape, in one loop.
+
+    Attributes
+    ----------
+    first, layers : which of them.
+    new, size : room for new breakpoints in each of them, and for rows above it; of a stretch.
+    """
+
+    first: int
+    layers: int
+    new: int
+    size: int
+
+
+def blocks(kinds: Sequence[Any], work: float) -> list[tuple[int, int]]:
+    """Cut layers into runs ``(first, layers)`` of one kind.
+
+    Layers of one run have one compilation, and all of them the room of the last. Where there is
+    much `work` (operations, roughly) runs are short: about ``MOST_BLOCKS`` in all.
+    """
+    longest = len(kinds) if work < SMALL else -(-len(kinds) // MOST_BLOCKS)
+    found: list[tuple[int, int]] = []
+    for i, kind in enumerate(kinds):
+        if found and kinds[i - 1] == kind and found[-1][1] < longest:
+            found[-1] = (found[-1][0], found[-1][1] + 1)
+        else:
+            found.append((i, 1))
+    return found
+
+
+def guess(
+    cut: Sequence[tuple[int, int]], widths: Sequence[int], levels: int, stretches: int
+) -> tuple[Block, ...]:
+    """Room to begin with: at random weights no more than half of the units cross a segment.
+
+    widths : of each layer. levels : breakpoints of the activation.
+    """
+    room, size = [], 2
+    for first, layers in cut:
+        at_most = max(widths[first : first + layers]) * levels
+        share = 0.5 if stretches <= 4 else 2.0 / stretches
+        new = bucket(share * at_most + 2 * math.sqrt(share * 2 * at_most) + 4)
+        size += new * layers
+        room.append(Block(first, layers, new, size))
+    return tuple(room)
+
+
+def bucket(number: float) -> int:
+    """The least of 8, 10, 12, 14, 16, 20, 24, ... that is at least `number`.
+
+    Few different sizes, so few compilations.
+    """
+    power = 2 ** max(math.floor(math.log2(max(number, 8) / 4)), 1)
+    return power * max(math.ceil(number / power), 4)
+
+
+def grown(plan: tuple[Block, ...], needed: np.ndarray) -> tuple[Block, ...]:
+    """More room where it was missing.
+
+    needed : the largest number of new rows, and of rows, of each layer ``(depth, 2)``. Layers above
+        the first that lacked room saw too few rows; the next few are taken to go on growing as the
+        last ones below did.
+    """
+    new, size = (np.array(column, float) for column in needed.T)
+    first = int(np.argmax(short(plan, needed).any(axis=-1)))
+    rate = max(new[first] / max(new[first - 1], 1), 1.0) if first else 1.0
+    for layer in range(first + 1, len(new)):
+        factor = min(rate, 8.0) if layer <= first + FORESIGHT else 1.0
+        new[layer] = max(new[layer - 1] * factor, new[layer])
+        size[layer] = max(size[layer - 1] + new[layer], size[layer])
+    found = []
+    for block in plan:
+        here = slice(block.first, block.first + block.layers)
+        room = bucket(MARGIN * new[here].max()), bucket(MARGIN * size[here].max())
+        found.append(block._replace(new=max(room[0], block.new), size=max(room[1], block.size)))
+    return tuple(found)
+
+
+def halved(plan: tuple[Block, ...]) -> tuple[Block, ...]:
+    """Room for stretches half as long."""
+    return tuple(b._replace(new=bucket(b.new / 2), size=bucket(b.size / 2)) for b in plan)
+
+
+def short(plan: tuple[Block, ...], needed: Any) -> Any:
+    """Where a layer asked for more room than there was; needed ``(..., depth, 2)``."""
+    room = np.concatenate([np.tile([[b.new, b.size]], (b.layers, 1)) for b in plan])
+    return needed > room.astype(np.int32)
+
+
+def lacks(plan: tuple[Block, ...], needed: Any) -> Any:
+    """Whether some layer lacked room: ``(..., depth, 2)`` to ``(...)``."""
+    return np.asarray(short(plan, needed)).any(axis=(-1, -2))

@@ -1,0 +1,76 @@
+"""Curves cut into stretches: straight segments, rays, and arcs of at most a quarter turn."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxexpr.curves import Curve
+from jaxexpr.exact.arcs import LONGEST
+
+STRAIGHT, ROUND = ("line", "polyline"), ("arc", "circle", "ellipse", "semicircles")
+
+
+def begin(curve: Curve, parts: int, dtype: Any) -> tuple[Any, ...]:
+    """Cut a curve into stretches, each of its own ones into `parts`.
+
+    Returns
+    -------
+    Arrays with the stretches leading: of straight curves t ``(s, 2)``, weight ``(s, 2)``, points
+    ``(s, 2, n)``; of round ones t ``(s, 2)`` in radians, coefficients ``(s, 3, n)``.
+    """
+    low, high = curve.domain
+    arrays = [
+        jnp.asarray(a).astype(dtype).reshape(*_lead(curve, i), -1)
+        for i, a in enumerate(curve.arrays)
+    ]
+    if curve.kind == "line" and curve.whole:
+        # From direction to point to point ... to direction; the points spread over the line.
+        inner = np.tan(np.pi * (np.arange(1, 2 * parts) / (2 * parts) - 0.5))
+        inner[parts - 1] = 0
+        t = jnp.asarray([-1.0, *inner, 1.0], dtype)
+        weight = jnp.asarray([0.0, *np.ones(2 * parts - 1), 0.0], dtype)
+        x0, x1 = arrays
+        return (
+            _pairs(t),
+            _pairs(weight),
+            _pairs(weight[:, None] * x0[None] + t[:, None] * (x1 - x0)[None]),
+        )
+    if curve.kind in STRAIGHT:
+        vertices = jnp.stack(arrays) if curve.kind == "line" else arrays[0]
+        sides = vertices.shape[0] - 1
+        local = jnp.asarray(np.linspace(0.0, 1.0, parts + 1), dtype)[None, :, None]
+        points = (1 - local) * vertices[:-1, None] + local * vertices[1:, None]
+        pairs = jnp.stack([points[:, :-1], points[:, 1:]], axis=2).reshape(sides * parts, 2, -1)
+        t = jnp.asarray(np.linspace(low, high, sides * parts + 1), dtype)
+        return _pairs(t), jnp.ones((sides * parts, 2), dtype), pairs
+    if curve.kind == "semicircles":
+        x0, chord, normals = arrays
+        planes = normals.shape[0]
+        radius = jnp.sqrt(jnp.sum(chord * chord)) / (2 * planes)
+        place = np.arange(planes)
+        sign = jnp.asarray(np.where(place % 2 == 0, 1.0, -1.0), dtype)[:, None]
+        centre = x0[None] + jnp.asarray((place + 0.5) / planes, dtype)[:, None] * chord[None]
+        cosine = -sign * (chord / (2 * planes))[None]
+        several = jnp.stack([cosine, sign * radius * normals, centre], axis=1)
+        angles = jnp.asarray(np.linspace(0.0, math.pi * planes, 2 * parts * planes + 1), dtype)
+        return _pairs(angles), jnp.repeat(several, 2 * parts, axis=0)
+    a, b, *centres = arrays
+    one = jnp.stack([a, b, centres[0] if centres else jnp.zeros_like(a)])
+    number = parts * round((high - low) / LONGEST)
+    angles = jnp.asarray(np.linspace(low, high, number + 1), dtype)
+    return _pairs(angles), jnp.broadcast_to(one[None], (number, *one.shape))
+
+
+def _lead(curve: Curve, index: int) -> tuple[int, ...]:
+    """Leading axis of an array of the curve that holds several points."""
+    several = (curve.kind, index) in (("polyline", 0), ("semicircles", 2))
+    return (np.shape(curve.arrays[index])[0],) if several else ()
+
+
+def _pairs(array: jax.Array) -> jax.Array:
+    return jnp.stack([array[:-1], array[1:]], axis=1)

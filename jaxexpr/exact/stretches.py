@@ -1,0 +1,168 @@
+"""A curve cut into stretches, each sent exactly through a network; what they say added up.
+
+A stretch is a straight segment, a ray, or an arc of at most a quarter turn: a line is one, an
+infinite line two, a polyline one for each of its sides, a circle four. A curve with more pieces
+than memory holds is cut into more. All stretches have the same shape, so they share one
+compilation; what happens exactly where two of them meet is counted from the states on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxexpr.activations import Activation
+from jaxexpr.exact import arcs, crossings, lines
+from jaxexpr.exact.room import Block
+from jaxexpr.propagation import power_of_two
+
+
+class Totals(NamedTuple):
+    """Integrals along a curve, layer by layer; each array ``(depth,)``.
+
+    Attributes
+    ----------
+    length : of the image above the layer, in units of ``2**exponent``.
+    share, growth, squared : extent in the curve's parameter where the image below moves, and the
+        integrals over it of the growth factor and of its square.
+    survives, log : extent where the image above moves as well, and the integral of the logarithm.
+    still : pieces on which the image below does not move.
+    crossings, pieces : state changes of this layer's units, and activation regions of the layers
+        up to this one.
+    """
+
+    length: jax.Array
+    exponent: jax.Array
+    share: jax.Array
+    growth: jax.Array
+    squared: jax.Array
+    survives: jax.Array
+    log: jax.Array
+    still: jax.Array
+    crossings: jax.Array
+    pieces: jax.Array
+
+
+class Said(NamedTuple):
+    """What a stretch says: totals, states at its ends, room it asked for, its last rows."""
+
+    totals: Totals
+    first: list[jax.Array]
+    last: list[jax.Array]
+    needed: jax.Array
+    start: jax.Array
+    rows: Any
+
+
+def _totals(seen: Any, kind: Any, index: Any) -> Totals:
+    share, below, above, pieces = kind.pieces(seen)
+    rows = seen.rows
+    moves = (below > 0) & (share > 0)
+    ratio = jnp.where(moves, above / jnp.where(moves, below, 1), 0)
+    ratio = ratio * power_of_two(rows.exponent - seen.exponent, share.dtype)
+    both = moves & (above > 0)
+    log = jnp.log(jnp.where(both, ratio, 1))
+    real = jnp.arange(rows.made.shape[0], dtype=jnp.int32) < rows.pieces
+    still = real & jnp.pad(jnp.all(below == 0, axis=1), (0, rows.made.shape[0] - below.shape[0]))
+    return Totals(
+        length=jnp.sum(pieces),
+        exponent=rows.exponent,
+        share=jnp.sum(jnp.where(moves, share, 0)),
+        growth=jnp.sum(ratio * share),
+        squared=jnp.sum(ratio * ratio * share),
+        survives=jnp.sum(jnp.where(both, share, 0)),
+        log=jnp.sum(jnp.where(both, log, 0) * share),
+        still=jnp.sum(still, dtype=jnp.int32),
+        crossings=seen.changes.total,
+        pieces=jnp.sum(real & (rows.made <= index), dtype=jnp.int32),
+    )
+
+
+def through(
+    stretch: tuple[Any, ...],
+    layers: Sequence[tuple[Any, Callable[[Any], tuple[jax.Array, jax.Array]]]],
+    activation: Activation,
+    plan: tuple[Block, ...],
+) -> Said:
+    """Send one stretch through a network.
+
+    Parameters
+    ----------
+    stretch : one of ``begin``.
+    layers : for each block, what to loop over (leading axis: its layers) and a function from one
+        slice of it to ``(W, b)``.
+    """
+    kind: Any = lines if len(stretch) == 3 else arcs
+    rows = kind.start(*stretch)
+    start = kind.length(rows)
+    said = []
+    for (slices, make), block in zip(layers, plan, strict=True):
+
+        def body(rows: Any, step: Any, make: Any = make, block: Block = block) -> Any:
+            index, item = step
+            weights, biases = make(item)
+            room = {"new": block.new, "size": block.size}
+            seen = kind.advance(rows, weights, biases, activation, index=index, **room)
+            changes = seen.changes
+            return seen.rows, (_totals(seen, kind, index), changes.first, changes.last, seen.needed)
+
+        indices = jnp.arange(block.first, block.first + block.layers, dtype=jnp.int32)
+        if block.layers == 1:
+            rows, out = body(rows, (indices[0], jax.tree.map(lambda x: x[0], slices)))
+            said.append(jax.tree.map(lambda x: x[None], out))
+        else:
+            rows, out = lax.scan(body, _padded(rows, block.size), (indices, slices))
+            said.append(out)
+    totals, first, last, needed = zip(*said, strict=True)
+    joined = jax.tree.map(lambda *x: jnp.concatenate(x), *totals)
+    return Said(joined, list(first), list(last), jnp.concatenate(needed), start, rows)
+
+
+def _padded(rows: Any, size: int) -> Any:
+    """Repeat the last row until there are `size`."""
+
+    def pad(x: jax.Array) -> jax.Array:
+        if x.ndim == 0:
+            return x
+        missing = size - rows.made.shape[0]
+        return jnp.pad(x, ((0, missing), *((0, 0),) * (x.ndim - 1)), mode="edge")
+
+    return jax.tree.map(pad, rows)
+
+
+def total(said: Said) -> tuple[Totals, jax.Array]:
+    """Add up the stretches, leading axis s; also where they meet.
+
+    Returns
+    -------
+    Totals of the whole curve, and the lowest layer that changes at the end of each stretch,
+    ``(s,)`` (``crossings.NEVER`` if none, and for the last).
+    """
+    at = []
+    for first, last in zip(said.first, said.last, strict=True):
+        at.append(jnp.sum(lax.population_count(first[1:] ^ last[:-1]).astype(jnp.int32), axis=-1))
+    changed = jnp.concatenate(at, axis=1).astype(jnp.int32)  # (s - 1, depth)
+    depth = changed.shape[1]
+    layer = jnp.arange(depth, dtype=jnp.int32)[None, :]
+    made = jnp.min(jnp.where(changed > 0, layer, crossings.NEVER), axis=1)
+    made = jnp.concatenate([made, jnp.full((1,), crossings.NEVER, made.dtype)])
+    one = said.totals
+    exponent = jnp.max(one.exponent, axis=0)
+    scale = power_of_two(one.exponent - exponent[None], one.length.dtype)
+    added = jax.tree.map(lambda x: jnp.sum(x, axis=0, dtype=x.dtype), one)
+    joints = jnp.sum(made[:, None] <= layer, axis=0, dtype=jnp.int32)
+    return added._replace(
+        length=jnp.sum(one.length * scale, axis=0),
+        exponent=exponent,
+        crossings=added.crossings + jnp.sum(changed, axis=0, dtype=jnp.int32),
+        pieces=added.pieces + joints + 1,
+    ), made
+
+
+def over(function: Callable[[Any], Said], begun: tuple[Any, ...], parts: int) -> Said:
+    """Side by side where a curve's own stretches are few; one after another if it was cut."""
+    return jax.vmap(function)(begun) if parts == 1 else lax.map(function, begun)

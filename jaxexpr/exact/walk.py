@@ -1,0 +1,224 @@
+"""A function's steps, one after another: calls are entered, loops unrolled, dead steps left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core, source_info_util
+
+from jaxexpr.exact import affine, kinks, maxima, moves
+from jaxexpr.exact.affine import mapped
+from jaxexpr.exact.equations import Equation
+from jaxexpr.exact.piecewise import Linear, Segment, Steps
+
+RULES = affine.RULES | moves.RULES | maxima.RULES | kinks.RULES
+# Rules that know what to do with something that jumps from piece to piece.
+TAKE_STEPS = ("mul", "div", "select_n")
+# Primitives that call a function once, and the parameter that holds it.
+CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "remat2": "jaxpr",
+    "checkpoint": "jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_vjp_call_jaxpr": "fun_jaxpr",
+}
+
+
+class Walk:
+    """The steps of a function, one after another, on a segment.
+
+    Attributes
+    ----------
+    segment : what the steps write to.
+    dtype : the lowest floating precision of a value that depends on x so far.
+    """
+
+    def __init__(self, segment: Segment, dtype: Any) -> None:
+        self.segment = segment
+        self.dtype = np.dtype(dtype)
+
+    def run(
+        self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], wanted: Sequence[bool],
+        place: str,
+    ) -> list[Any]:  # fmt: skip
+        """Return the outputs of a jaxpr; those that are not `wanted` are ``None``."""
+        known = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *arguments), strict=True))
+
+        def read(atom: Any) -> Any:
+            literal = isinstance(atom, core.Literal)
+            return np.asarray(atom.val, atom.aval.dtype) if literal else known[atom]
+
+        outs = [v if w else None for v, w in zip(jaxpr.outvars, wanted, strict=True)]
+        for equation, used, last in _needed(jaxpr, outs):
+            inputs = [read(atom) for atom in equation.invars]
+            here = _place(equation, place)
+            made = self.step(equation, inputs, used, here)
+            for variable, value in zip(equation.outvars, made, strict=True):
+                known[variable] = value
+                if isinstance(value, Linear):
+                    self._note(variable.aval)
+            for variable in last:
+                del known[variable]
+        return [None if out is None else read(out) for out in outs]
+
+    def _note(self, aval: Any) -> None:
+        dtype = aval.dtype
+        floating = jax.numpy.issubdtype(dtype, np.floating)
+        if floating and np.dtype(dtype).itemsize < self.dtype.itemsize:
+            self.dtype = np.dtype(dtype)
+
+    def step(self, eqn: Any, inputs: list[Any], used: Sequence[bool], place: str) -> Sequence[Any]:
+        """Carry out one equation."""
+        name, params = eqn.primitive.name, eqn.params
+        if name in CALLS:
+            jaxpr, consts = _opened(params[CALLS[name]])
+            return self.run(jaxpr, consts, inputs, used, place)
+        avals = [variable.aval for variable in eqn.outvars]
+        equation = Equation(
+            eqn.primitive,
+            params,
+            tuple(getattr(a, "shape", ()) for a in avals),
+            tuple(getattr(a, "dtype", None) for a in avals),
+            place,
+        )
+        moving = [isinstance(x, Linear | Steps) for x in inputs]
+        if not any(moving):
+            outs = eqn.primitive.bind(*inputs, **params)
+            return outs if eqn.primitive.multiple_results else [outs]
+        if name in LOOPS:
+            return LOOPS[name](self, equation, inputs, used)
+        sizes = [math.prod(shape) for shape in equation.shapes]
+        sizes += [math.prod(x.shape) for x in inputs if isinstance(x, Linear | Steps)]
+        self.segment.reserve(max(sizes))
+        inputs = [self.segment.now(x) for x in inputs]
+        if not any(isinstance(x, Linear) for x in inputs):
+            rows = [x.values if isinstance(x, Steps) else x for x in inputs]
+            return [Steps(out, self.segment.version) for out in mapped(equation, rows, moving)]
+        if name not in RULES:
+            raise equation.refused("which is not piecewise linear in x, or not known to be")
+        if name not in TAKE_STEPS:
+            inputs = [self.segment.settled(equation, x) for x in inputs]
+        return RULES[name](self.segment, equation, inputs)
+
+    def scan(
+        self, equation: Equation, inputs: Sequence[Any], used: Sequence[bool]
+    ) -> Sequence[Any]:
+        """A loop of a fixed number of rounds, round by round."""
+        p = equation.params
+        jaxpr, constants = _opened(p["jaxpr"])
+        fixed, carried = p["num_consts"], p["num_carry"]
+        rounds = range(p["length"])
+        carry = list(inputs[fixed : fixed + carried])
+        stacks: list[list[Any]] = [[] for _ in used[carried:]]
+        for i in reversed(rounds) if p["reverse"] else rounds:
+            slices = [_entry(self.segment.now(x), i) for x in inputs[fixed + carried :]]
+            wanted = [True] * carried + list(used[carried:])
+            outs = self.run(
+                jaxpr, constants, [*inputs[:fixed], *carry, *slices], wanted, equation.place
+            )
+            carry = outs[:carried]
+            for stack, out in zip(stacks, outs[carried:], strict=True):
+                stack.append(out)
+        if p["reverse"]:
+            stacks = [stack[::-1] for stack in stacks]
+        if not rounds:
+            empty = zip(equation.shapes[carried:], equation.dtypes[carried:], strict=True)
+            return [*carry, *(np.zeros(shape, dtype) for shape, dtype in empty)]
+        return [*carry, *(self._stacked(equation, stack) for stack in stacks)]
+
+    def _stacked(self, equation: Equation, stack: list[Any]) -> Any:
+        if stack[0] is None:
+            return None
+        stack = [self.segment.now(x) for x in stack]
+        if not any(isinstance(x, Linear | Steps) for x in stack):
+            return np.stack([np.asarray(x) for x in stack])
+        rows = self.segment.t.size
+        if any(isinstance(x, Linear) for x in stack):
+            stack = [self.segment.settled(equation, x) for x in stack]
+            values = [
+                x.values if isinstance(x, Linear) else np.broadcast_to(x, (rows, *np.shape(x)))
+                for x in stack
+            ]
+            errors = [x.error if isinstance(x, Linear) else np.zeros(np.shape(x)) for x in stack]
+            version = self.segment.version
+            return Linear(np.stack(values, axis=1).astype(np.float64), np.stack(errors), version)
+        values = [
+            x.values if isinstance(x, Steps) else np.broadcast_to(x, (rows - 1, *np.shape(x)))
+            for x in stack
+        ]
+        return Steps(np.stack(values, axis=1), self.segment.version)
+
+    def loop(
+        self, equation: Equation, inputs: Sequence[Any], used: Sequence[bool]
+    ) -> Sequence[Any]:
+        """A loop whose condition does not depend on x."""
+        p = equation.params
+        test, test_consts = _opened(p["cond_jaxpr"])
+        body, body_consts = _opened(p["body_jaxpr"])
+        first, second = p["cond_nconsts"], p["body_nconsts"]
+        for_test, for_body = inputs[:first], inputs[first : first + second]
+        carry = list(inputs[first + second :])
+        while self._decided(
+            equation, self.run(test, test_consts, [*for_test, *carry], [True], equation.place)[0]
+        ):
+            wanted = [True] * len(carry)
+            carry = self.run(body, body_consts, [*for_body, *carry], wanted, equation.place)
+        return carry
+
+    def branch(
+        self, equation: Equation, inputs: Sequence[Any], used: Sequence[bool]
+    ) -> Sequence[Any]:
+        """A choice between functions that does not depend on x."""
+        branches = equation.params["branches"]
+        index = min(max(self._decided(equation, inputs[0]), 0), len(branches) - 1)
+        jaxpr, consts = _opened(branches[index])
+        return self.run(jaxpr, consts, inputs[1:], used, equation.place)
+
+    def _decided(self, equation: Equation, value: Any) -> int:
+        if isinstance(value, Linear | Steps):
+            raise equation.refused("whose condition depends on x")
+        return int(np.asarray(value))
+
+
+LOOPS = {"scan": Walk.scan, "while": Walk.loop, "cond": Walk.branch}
+
+
+def _opened(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
+    return (jaxpr.jaxpr, jaxpr.consts) if isinstance(jaxpr, core.ClosedJaxpr) else (jaxpr, ())
+
+
+def _entry(value: Any, index: int) -> Any:
+    if isinstance(value, Linear):
+        return Linear(value.values[:, index], value.error[index], value.version)
+    if isinstance(value, Steps):
+        return Steps(value.values[:, index], value.version)
+    return value[index]
+
+
+def _needed(jaxpr: Any, outs: Sequence[Any]) -> list[tuple[Any, list[bool], list[Any]]]:
+    """Equations that reach `outs`; which of their outputs do; variables last read by each."""
+    kept = {v for v in outs if v is not None and not isinstance(v, core.Literal)}
+    found = []
+    for equation in reversed(jaxpr.eqns):
+        used = [variable in kept for variable in equation.outvars]
+        if not any(used):
+            continue
+        read = {v for v in equation.invars if not isinstance(v, core.Literal)}
+        found.append((equation, used, [v for v in read if v not in kept]))
+        kept |= read
+    return found[::-1]
+
+
+def _place(equation: Any, caller: str) -> str:
+    """Where an equation stands; inside a library's own function, where that was called."""
+    file = source_info_util.summarize(equation.source_info)
+    module = str(equation.source_info.name_stack)
+    return ", in ".join(part for part in (file, module) if part) if file else caller

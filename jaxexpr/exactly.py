@@ -1,0 +1,133 @@
+"""The exact method behind the probes: drawn networks through stretches, with room that grows.
+
+Inside a compiled function all arrays have fixed sizes, so a pass with ``method="exact"`` carries
+the room it was compiled with. A network that needs more says so; the runner gives more room and
+measures it again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxexpr import noise
+from jaxexpr.curves import Curve
+from jaxexpr.exact import room as rooms
+from jaxexpr.exact import starts, stretches
+from jaxexpr.networks import MLP, LayerSpec
+from jaxexpr.propagation import power_of_two
+
+ROW_ARRAYS = 8  # arrays of the size of a stretch's image that are alive at a time
+
+
+class Room(NamedTuple):
+    """Into how many parts each of the curve's own stretches is cut, and room for one part."""
+
+    parts: int
+    plan: tuple[rooms.Block, ...]
+
+    def bytes(self, net: MLP) -> float:
+        """Memory for one part of one network."""
+        itemsize = np.dtype(net.dtype).itemsize
+        return float(ROW_ARRAYS * itemsize * self.plan[-1].size * max(net.widths))
+
+
+def first_room(net: MLP, curve: Curve) -> Room:
+    """Room to begin with."""
+    cut = []
+    for run in net.runs():
+        # Every block is a compilation; a long run in one block has the room of its last layer.
+        most = max(-(-net.depth // rooms.MOST_BLOCKS), 2)
+        for low in range(0, run.layers, most):
+            cut.append((run.first + low, min(most, run.layers - low)))
+    levels = len(net.activation.breakpoints or ())
+    own = jax.eval_shape(lambda: starts.begin(curve, 1, jnp.float32))[0].shape[0]
+    return Room(1, rooms.guess(cut, net.widths[1:], levels, own))
+
+
+def more_room(room: Room, needed: np.ndarray, net: MLP, budget: float) -> Room | None:
+    """Room for what was ``needed``, ``(..., depth, 2)``; ``None`` if there was enough."""
+    if not rooms.lacks(room.plan, needed).any():
+        return None
+    worst = needed.reshape(-1, *needed.shape[-2:]).max(axis=0)
+    room = room._replace(plan=rooms.grown(room.plan, worst))
+    while room.bytes(net) > budget and room.plan[-1].size > 64:
+        room = Room(2 * room.parts, rooms.halved(room.plan))
+    return room
+
+
+def measured(
+    net: MLP, key: jax.Array, curve: Curve, room: Room
+) -> tuple[dict[str, tuple[Any, Any]], jax.Array, jax.Array]:
+    """Draw one network and measure a curve exactly.
+
+    Returns
+    -------
+    ``numbers`` of all exact probes; pieces on which the image below a layer does not move,
+    ``(depth,)``; and the room that was needed, ``(depth, 2)``.
+    """
+    dtype = jnp.dtype(net.dtype)
+    seed = noise.seed(key)
+    layers = []
+    for block in room.plan:
+        sizes = net.widths[block.first], net.widths[block.first + 1]
+        indices = range(block.first, block.first + block.layers)
+        specs = jax.tree.map(lambda *x: jnp.stack(x), *(net.layer(i) for i in indices))
+        slices = (jnp.asarray(indices, jnp.int32), specs)
+        layers.append((slices, _drawing(seed, *sizes, dtype)))
+    begun = starts.begin(curve, room.parts, dtype)
+
+    def through(stretch: Any) -> stretches.Said:
+        return stretches.through(stretch, layers, net.activation, room.plan)
+
+    said = stretches.over(through, begun, room.parts)
+    totals, _ = stretches.total(said)
+    return numbers(totals, jnp.sum(said.start)), totals.still, said.needed.max(axis=0)
+
+
+def _drawing(
+    seed: noise.Seed, fan_in: int, fan_out: int, dtype: Any
+) -> Callable[[tuple[Any, LayerSpec]], tuple[jax.Array, jax.Array]]:
+    def draw(item: tuple[Any, LayerSpec]) -> tuple[jax.Array, jax.Array]:
+        index, spec = item
+        unit = spec.draw_unit(seed, index, fan_in, fan_out, dtype)
+        biases = spec.draw_biases(seed, index, fan_out, dtype)
+        return spec.weight_scale(fan_in, dtype) * unit, biases
+
+    return draw
+
+
+def numbers(totals: stretches.Totals, start: Any) -> dict[str, tuple[Any, Any]]:
+    """Return ``{probe: (value, exponent)}``, each ``(depth,)``; the number is value 2**exponent.
+
+    start : length of the curve itself.
+    """
+    one = totals
+    dtype = one.length.dtype
+    plain = jnp.zeros_like(one.exponent)
+    below = jnp.concatenate([jnp.reshape(start, (1,)), one.length[:-1]])
+    shift = one.exponent - jnp.concatenate([plain[:1], one.exponent[:-1]])
+    log = _log(one.length) + one.exponent.astype(dtype) * np.asarray(math.log(2), dtype)
+    return {
+        "length": (one.length, one.exponent),
+        "log_length": (log, plain),
+        "length_ratio": (_over(one.length, below) * power_of_two(shift, dtype), plain),
+        "growth": (_over(one.growth, one.share), plain),
+        "growth_squared": (_over(one.squared, one.share), plain),
+        "log_growth": (_over(one.log, one.survives), plain),
+        "transitions": (one.crossings.astype(dtype), plain),
+        "pieces": (one.pieces.astype(dtype), plain),
+    }
+
+
+def _over(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.where(b > 0, a / jnp.where(b > 0, b, 1), jnp.nan)
+
+
+def _log(a: jax.Array) -> jax.Array:
+    return jnp.where(a > 0, jnp.log(jnp.where(a > 0, a, 1)), jnp.nan)

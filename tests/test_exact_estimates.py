@@ -1,0 +1,136 @@
+"""method="exact" in the runner: against tangents, closed forms, and network by network."""
+
+import jax
+import numpy as np
+import pytest
+
+from jaxexpr import MLP, curves, estimate, kernel, laws, measure
+from jaxexpr.exact.pieces import pieces
+
+KEY = jax.random.key(11)
+PROBES = ("length", "growth", "growth_squared", "log_growth", "length_ratio", "log_length")
+COUNTS = ("transitions", "pieces")
+NET = MLP((6, 16, 16), laws.Gaussian(1.5), laws.Gaussian(0.3))
+ENDS = np.random.default_rng(0).normal(size=(2, 6))
+
+
+@pytest.mark.parametrize(
+    "curve", [curves.line(*ENDS), curves.circle(*ENDS)], ids=["line", "circle"]
+)
+def test_agrees_with_ever_finer_tangents_network_by_network(curve):
+    exact = estimate(NET, curve, key=KEY, draws=60, probes=PROBES + COUNTS, method="exact")
+    fine = estimate(NET, curve, key=KEY, draws=60, probes=PROBES, method="tangent", points=4000)
+    for name in PROBES:
+        np.testing.assert_allclose(exact[name].mean, fine[name].mean, rtol=5e-4, atol=2e-5)
+        np.testing.assert_allclose(exact[name].sem, fine[name].sem, rtol=5e-3)
+        assert exact[name].converged.all()
+        assert exact[name].method == "exact"
+    grid = estimate(NET, curve, key=KEY, draws=60, probes="transitions", method="grid", points=8001)
+    apart = exact["transitions"].mean - grid["transitions"].mean
+    assert np.all(apart > -1e-9)
+    assert np.all(apart < 0.1)
+    assert np.all(exact["pieces"].mean <= 1 + np.cumsum(exact["transitions"].mean) + 1e-9)
+
+
+def test_first_layer_transitions_are_those_of_an_angle():
+    # Without biases a ReLU unit changes on a segment with probability angle / pi.
+    x, y = ENDS
+    angle = np.arccos(x @ y / np.linalg.norm(x) / np.linalg.norm(y))
+    net = MLP((6, 200), laws.Gaussian(1.0), laws.Zero())
+    found = estimate(net, curves.line(x, y), key=KEY, draws=4000, probes="transitions")
+    found = found["transitions"]
+    assert found.method == "exact"
+    expected = 200 * angle / np.pi
+    assert abs(found.mean[0] - expected) < 4 * found.sem[0]
+    assert found.sem[0] < 0.002 * expected
+    # Binomial: independent units.
+    spread = np.sqrt(expected * (1 - angle / np.pi) / 4000)
+    assert found.sem[0] == pytest.approx(spread, rel=0.05)
+
+
+def test_kernel_measure_and_pieces_see_one_network():
+    curve = curves.line(*ENDS)
+    key = jax.random.fold_in(KEY, 3)
+    params = NET.init(key)
+    given = measure(params, curve, probes=PROBES + COUNTS, method="exact")
+    drawn = jax.jit(kernel(NET, curve, probes=PROBES + COUNTS, method="exact"))(key)
+    found = pieces(params, curve)
+    np.testing.assert_array_equal(given["transitions"], found.crossings)
+    np.testing.assert_array_equal(given["pieces"], found.counts)
+    np.testing.assert_allclose(given["length"], found.lengths, rtol=1e-6)
+    for name in PROBES + COUNTS:
+        np.testing.assert_allclose(given[name], drawn[name], rtol=1e-5, atol=1e-6)
+    double = jax.tree.map(lambda x: np.asarray(x, np.float64), params)
+    np.testing.assert_allclose(
+        measure(double, curve, probes="length", method="exact")["length"],
+        given["length"],
+        rtol=1e-5,
+    )
+
+
+def test_networks_that_need_more_room_are_measured_again():
+    net = MLP((16, 16, 16), laws.Gaussian(8.0), laws.Gaussian(1.0), "hard_tanh")
+    curve = curves.line(*4 * np.random.default_rng(1).normal(size=(2, 16)))
+    found = estimate(net, curve, key=KEY, draws=12, probes=COUNTS, method="exact")
+    counts = [
+        pieces(net.init(jax.random.fold_in(KEY, i)), curve, "hard_tanh").crossings
+        for i in range(12)
+    ]
+    np.testing.assert_allclose(found["transitions"].mean, np.mean(counts, axis=0), rtol=1e-6)
+    # Inside a caller's own function nobody gives more room: such a network has no number.
+    alone = jax.vmap(kernel(net, curve, probes="transitions", method="exact"))
+    numbers = alone(jax.vmap(lambda i: jax.random.fold_in(KEY, i))(np.arange(12)))["transitions"]
+    assert np.isnan(numbers).any()
+    kept = ~np.isnan(numbers).any(axis=1)
+    np.testing.assert_array_equal(numbers[kept], np.array(counts)[kept])
+
+
+def test_same_numbers_in_any_chunks_sweeps_and_extended():
+    curve = curves.line(*ENDS)
+    options = {"key": KEY, "probes": ("length", "transitions"), "method": "exact"}
+    whole = estimate(NET, curve, draws=20, **options)
+    parts = estimate(NET, curve, draws=12, chunk=5, batch=2, **options)
+    parts = estimate(NET, curve, draws=8, extend=parts, **options)
+    swept = MLP(NET.widths, laws.Gaussian(np.array([0.5, 1.5])), laws.Gaussian(0.3))
+    cells = estimate(swept, curve, draws=20, **options)
+    for name in whole:
+        np.testing.assert_allclose(whole[name].mean, parts[name].mean, rtol=1e-6)
+        np.testing.assert_allclose(whole[name].mean, cells[name].mean[1], rtol=1e-6)
+    assert "exact" in repr(whole["length"])
+
+
+def test_transitions_of_an_infinite_line():
+    whole = estimate(NET, curves.line(*ENDS, whole=True), key=KEY, draws=50, probes=COUNTS)
+    # With biases every unit of the first layer changes once.
+    assert whole["transitions"].mean[0] == 16
+    assert whole["pieces"].mean[0] == 17
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ({"probes": "norm"}, "method='exact' cannot measure probe 'norm'"),
+        ({"points": 30}, "points=30 with method='exact'"),
+        ({"net": MLP((6, 4), laws.Gaussian(1.0), laws.Zero(), "tanh")}, "'tanh' is smooth"),
+        ({"curve": curves.line(*ENDS, whole=True)}, "infinite line, which has no 'length'"),
+        (
+            {"curve": curves.from_function(lambda t: jax.numpy.ones(6) * t)},
+            "curve is a function, which has no exact pieces",
+        ),
+    ],
+)
+def test_what_cannot_be_exact_is_refused(fault, message):
+    good = {"net": NET, "curve": curves.line(*ENDS), "probes": "length", "method": "exact"}
+    with pytest.raises(ValueError, match=message):
+        estimate(key=KEY, draws=2, **(good | fault))
+
+
+def test_pieces_have_no_grid():
+    with pytest.raises(ValueError, match="cannot measure probe 'pieces'"):
+        estimate(NET, curves.line(*ENDS), key=KEY, draws=2, probes="pieces", method="grid")
+
+
+def test_traced_parameters_are_refused():
+    params = NET.init(KEY)
+    with pytest.raises(ValueError, match="params are traced"):
+        jax.jit(lambda p: measure(p, curves.line(*ENDS), probes="transitions"))(params)
