@@ -12,7 +12,6 @@ from jaxexpr.exact.constructions import (
     pascanu2013_folding,
     sawtooth,
 )
-from jaxexpr.exact.interpret import pieces_of
 from jaxexpr.exact.distance import Nearest, distance_to_boundary
 from jaxexpr.exact.interpret import pieces_of
 from jaxexpr.exact.merge import LinearRegions, linear_regions
@@ -38,10 +37,9 @@ __all__ = [
     "noisy",
     "pascanu2013",
     "pascanu2013_folding",
-    "pieces_of",
-    "pieces_of",
     "pieces",
     "pieces_batch",
+    "pieces_of",
     "plane",
     "plane_through",
     "regions_in_ball",
