@@ -95,7 +95,7 @@ class Plane:
     @property
     def _shape(self) -> Array:
         """A matrix R with ``|R (a, b)| = |a u + b v|``."""
-        return np.linalg.qr(np.stack([self.u, self.v], axis=1), mode="r")
+        return np.asarray(np.linalg.qr(np.stack([self.u, self.v], axis=1), mode="r"))
 
     @functools.cached_property
     def centres(self) -> Array:
