@@ -129,3 +129,11 @@ def test_the_protocols_measure_what_jaxexpr_measures(monkeypatch, protocol, dens
     error = (2 / len(ours)) ** 0.5 * ours.std(ddof=1)
     assert error < 0.01 * ours.mean()
     assert abs(mean - ours.mean()) < 5 * error
+
+
+def test_regions_count_what_they_must(run):
+    text, report = run("regions.py", False)
+    (row,) = report["rows"]
+    assert row["count"] == row["expected"] == 333
+    assert "regions" in text
+    assert report["length"]["exact"] > 0

@@ -235,7 +235,7 @@ def test_intervals_cover_as_often_as_they_say(rng):
 def test_repr_says_mean_and_error_of_every_layer():
     estimate = Estimate.of([[1.0, 2.0], [3.0, np.nan], [2.0, 4.0]], "growth")
     head, first, second = repr(estimate).splitlines()
-    assert head == "growth: 3 networks, samples at 0 points"
+    assert head == "growth: 3 networks, samples"
     assert first == "  layer 1: 2 +- 0.58"
     assert second == "  layer 2: 3 +- 1 (n=2)"
     sweep = Estimate.of(np.ones((4, 3, 2, 5)), "length")
