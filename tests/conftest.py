@@ -36,3 +36,10 @@ def segment():
 @pytest.fixture
 def root() -> Path:
     return Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget_what_was_compiled():
+    """One process cannot hold the code of all tests: it runs out of memory maps."""
+    yield
+    jax.clear_caches()

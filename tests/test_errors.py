@@ -220,7 +220,7 @@ CASES = {
         (lambda: run(probes=None), "probes", "None", "one of length"),
         (lambda: run(probes=3), "probes", "=3", "one of length"),
         (lambda: run(method="tangnet"), "method", "'tangnet'", "did you mean 'tangent'"),
-        (lambda: run(method=None), "method", "None", "choose one of auto, tangent"),
+        (lambda: run(method=None), "method", "None", "choose one of auto, exact, tangent"),
         (lambda: run(points=0), "points", "=0", WHOLE_NUMBER),
         (lambda: run(points=2.5), "points", "2.5", WHOLE_NUMBER),
         (lambda: run(points=1, method="grid"), "points", "=1", "give an integer >= 2"),

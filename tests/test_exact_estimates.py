@@ -10,8 +10,8 @@ from jaxexpr.exact.pieces import pieces
 KEY = jax.random.key(11)
 PROBES = ("length", "growth", "growth_squared", "log_growth", "length_ratio", "log_length")
 COUNTS = ("transitions", "pieces")
-NET = MLP((6, 16, 16), laws.Gaussian(1.5), laws.Gaussian(0.3))
-ENDS = np.random.default_rng(0).normal(size=(2, 6))
+NET = MLP((16, 16, 16), laws.Gaussian(1.5), laws.Gaussian(0.3))
+ENDS = np.random.default_rng(0).normal(size=(2, 16))
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,9 @@ def test_agrees_with_ever_finer_tangents_network_by_network(curve):
     exact = estimate(NET, curve, key=KEY, draws=60, probes=PROBES + COUNTS, method="exact")
     fine = estimate(NET, curve, key=KEY, draws=60, probes=PROBES, method="tangent", points=4000)
     for name in PROBES:
-        np.testing.assert_allclose(exact[name].mean, fine[name].mean, rtol=5e-4, atol=2e-5)
+        # The logarithm has spikes where an image turns back, which tangents step over.
+        loose = 5e-4 if name == "log_growth" else 2e-5
+        np.testing.assert_allclose(exact[name].mean, fine[name].mean, rtol=5e-4, atol=loose)
         np.testing.assert_allclose(exact[name].sem, fine[name].sem, rtol=5e-3)
         assert exact[name].converged.all()
         assert exact[name].method == "exact"
@@ -36,7 +38,7 @@ def test_first_layer_transitions_are_those_of_an_angle():
     # Without biases a ReLU unit changes on a segment with probability angle / pi.
     x, y = ENDS
     angle = np.arccos(x @ y / np.linalg.norm(x) / np.linalg.norm(y))
-    net = MLP((6, 200), laws.Gaussian(1.0), laws.Zero())
+    net = MLP((16, 200), laws.Gaussian(1.0), laws.Zero())
     found = estimate(net, curves.line(x, y), key=KEY, draws=4000, probes="transitions")
     found = found["transitions"]
     assert found.method == "exact"
@@ -69,20 +71,23 @@ def test_kernel_measure_and_pieces_see_one_network():
 
 
 def test_networks_that_need_more_room_are_measured_again():
-    net = MLP((16, 16, 16), laws.Gaussian(8.0), laws.Gaussian(1.0), "hard_tanh")
+    net = MLP((16, 16, 16), laws.Gaussian(8.0), laws.Gaussian(1.0), "hard_tanh", dtype="float64")
     curve = curves.line(*4 * np.random.default_rng(1).normal(size=(2, 16)))
     found = estimate(net, curve, key=KEY, draws=12, probes=COUNTS, method="exact")
-    counts = [
-        pieces(net.init(jax.random.fold_in(KEY, i)), curve, "hard_tanh").crossings
-        for i in range(12)
-    ]
-    np.testing.assert_allclose(found["transitions"].mean, np.mean(counts, axis=0), rtol=1e-6)
-    # Inside a caller's own function nobody gives more room: such a network has no number.
-    alone = jax.vmap(kernel(net, curve, probes="transitions", method="exact"))
-    numbers = alone(jax.vmap(lambda i: jax.random.fold_in(KEY, i))(np.arange(12)))["transitions"]
-    assert np.isnan(numbers).any()
-    kept = ~np.isnan(numbers).any(axis=1)
-    np.testing.assert_array_equal(numbers[kept], np.array(counts)[kept])
+    grid = estimate(net, curve, key=KEY, draws=12, probes=COUNTS[:1], method="grid", points=20_001)
+    missed = found["transitions"].mean - grid["transitions"].mean
+    assert np.all(missed > -1e-9)
+    assert np.all(missed < 0.01 * found["transitions"].mean)
+
+
+def test_a_kernel_has_no_number_where_there_is_no_room():
+    # Inside a caller's own function nobody gives more room.
+    net = MLP((16, 16), laws.Gaussian(8.0), laws.Gaussian(1.0), "hard_tanh")
+    zigzag = curves.polyline(9 * (-1.0) ** np.arange(6)[:, None] * np.ones(16))
+    one = jax.jit(kernel(net, zigzag, probes="transitions", method="exact"))
+    assert np.isnan(one(KEY)["transitions"]).all()
+    found = measure(net.init(KEY), zigzag, activation="hard_tanh", probes="transitions")
+    assert found["transitions"][0] > 100
 
 
 def test_same_numbers_in_any_chunks_sweeps_and_extended():
@@ -100,7 +105,8 @@ def test_same_numbers_in_any_chunks_sweeps_and_extended():
 
 
 def test_transitions_of_an_infinite_line():
-    whole = estimate(NET, curves.line(*ENDS, whole=True), key=KEY, draws=50, probes=COUNTS)
+    net = MLP(NET.widths, laws.Gaussian(1.5), laws.Gaussian(0.3), dtype="float64")
+    whole = estimate(net, curves.line(*ENDS, whole=True), key=KEY, draws=50, probes=COUNTS)
     # With biases every unit of the first layer changes once.
     assert whole["transitions"].mean[0] == 16
     assert whole["pieces"].mean[0] == 17
@@ -111,10 +117,10 @@ def test_transitions_of_an_infinite_line():
     [
         ({"probes": "norm"}, "method='exact' cannot measure probe 'norm'"),
         ({"points": 30}, "points=30 with method='exact'"),
-        ({"net": MLP((6, 4), laws.Gaussian(1.0), laws.Zero(), "tanh")}, "'tanh' is smooth"),
+        ({"net": MLP((16, 4), laws.Gaussian(1.0), laws.Zero(), "tanh")}, "'tanh' is smooth"),
         ({"curve": curves.line(*ENDS, whole=True)}, "infinite line, which has no 'length'"),
         (
-            {"curve": curves.from_function(lambda t: jax.numpy.ones(6) * t)},
+            {"curve": curves.from_function(lambda t: jax.numpy.ones(16) * t)},
             "curve is a function, which has no exact pieces",
         ),
     ],

@@ -239,4 +239,4 @@ def test_repr_says_mean_and_error_of_every_layer():
     assert first == "  layer 1: 2 +- 0.58"
     assert second == "  layer 2: 3 +- 1 (n=2)"
     sweep = Estimate.of(np.ones((4, 3, 2, 5)), "length")
-    assert repr(sweep) == "<length: 4 networks, samples at 0 points, 3 x 2 cells, 5 layers>"
+    assert repr(sweep) == "<length: 4 networks, samples, 3 x 2 cells, 5 layers>"
