@@ -16,7 +16,7 @@ demo: $(VENV)/.demo
 	@echo "The figures are $(RESULTS)/price_tanner2019_fig3a.png and $(RESULTS)/price_tanner2019_fig3b.png"
 
 test: $(VENV)/.test
-	JAXEXPR_TEST_CACHE=$(abspath .cache/tests) $(BIN)/python -m pytest
+	JAXEXPR_TEST_CACHE=$(abspath .cache/tests) $(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
