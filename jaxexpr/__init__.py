@@ -2,6 +2,7 @@
 
 from jaxexpr import curves, datasets, exact, laws, theory
 from jaxexpr.activations import Activation
+from jaxexpr.boundary import boundary_volume
 from jaxexpr.ensemble import Interrupted, estimate
 from jaxexpr.kernels import kernel, measure, trajectory
 from jaxexpr.moments import Estimate
@@ -18,6 +19,7 @@ __all__ = [
     "Interrupted",
     "Probe",
     "Verdict",
+    "boundary_volume",
     "curves",
     "datasets",
     "estimate",

@@ -23,7 +23,8 @@ from jaxexpr.exactly import first_room, measured
 from jaxexpr.given import fitting, given
 from jaxexpr.networks import MLP, Params, double_enabled, over_sweep, precision
 from jaxexpr.probes import Number, Pass, left_out, plan
-from jaxexpr.propagation import Layer, Nodes, dot, power_of_two, propagate, propagate_params
+from jaxexpr.products import dot
+from jaxexpr.propagation import Layer, Nodes, power_of_two, propagate, propagate_params
 
 ROOM = "room that was needed"
 
@@ -115,6 +116,12 @@ def measure(
             "method='gram' draws networks and params are given: use 'tangent' or 'grid'"
         )
     passes = plan(probes, method, points, phi, curve)
+    expected = [p.name for item in passes for p in item.probes if p.gaussian]
+    if expected:
+        raise ValueError(
+            f"probes names {expected[0]!r}, a mean over random layers, and params are given: use "
+            "'transitions', or estimate with a network of random weights"
+        )
     leaves = jax.tree.leaves(params)
     exact = [item for item in passes if item.method == "exact"]
     if any(checks.is_traced(x) for x in (*leaves, *curve.arrays)):
@@ -191,14 +198,22 @@ def checked(
         for item in passes
     )
     if method == "gram":
-        for index in range(len(net.weights)):
-            law = net.weights[index]
-            if not isinstance(law, laws.Gaussian):
-                raise ValueError(
-                    f"method='gram' needs dense Gaussian weights and weights[{index}] is "
-                    f"{checks.shown(law)}: use method='tangent' or 'grid'"
-                )
+        _all_gaussian("method='gram'", "weights", net, "use method='tangent' or 'grid'")
+    for probe in (p for item in passes for p in item.probes if p.gaussian):
+        _all_gaussian(f"probe {probe.name!r}", "weights", net, "ask for 'transitions'")
+        _all_gaussian(f"probe {probe.name!r}", "biases", net, "ask for 'transitions'")
     return curve, passes
+
+
+def _all_gaussian(what: str, side: str, net: MLP, mend: str) -> None:
+    """Refuse laws that are not dense Gaussian; biases may be zero."""
+    kinds = (laws.Gaussian,) if side == "weights" else (laws.Gaussian, laws.Zero)
+    for index, law in enumerate(getattr(net, side)):
+        if not isinstance(law, kinds):
+            raise ValueError(
+                f"{what} needs dense Gaussian {side} and {side}[{index}] is "
+                f"{checks.shown(law)}: {mend}"
+            )
 
 
 def _distinct_in(dtype: str, curve: Curve) -> None:

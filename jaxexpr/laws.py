@@ -79,6 +79,20 @@ class Law:
     def unit(self, words: noise.Words, dtype: jnp.dtype) -> jax.Array:
         raise TypeError(f"{type(self).__name__} gives no draw: define the method `unit`")
 
+    @property
+    def has_pdf(self) -> bool:
+        """Whether the law has a density with respect to length: `pdf` and `peak` exist."""
+        return type(self).pdf is not Law.pdf
+
+    def pdf(self, x: Any) -> jax.Array:
+        """Density at `x`, an array of any shape; the law's numbers must be scalars."""
+        raise TypeError(f"{type(self).__name__} has no density: use Gaussian or Uniform")
+
+    @property
+    def peak(self) -> Number:
+        """The largest value of `pdf`."""
+        raise TypeError(f"{type(self).__name__} has no density: use Gaussian or Uniform")
+
     def sample(self, key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Array:
         """Draw an array.
 
@@ -166,6 +180,13 @@ class Gaussian(Law):
     def unit(self, words: noise.Words, dtype: jnp.dtype) -> jax.Array:
         return noise.normal(words.second, dtype)
 
+    def pdf(self, x: Any) -> jax.Array:
+        return jnp.exp(-((x / self.sigma) ** 2) / 2) * self.peak
+
+    @property
+    def peak(self) -> Number:
+        return 1 / (self.sigma * math.sqrt(2 * math.pi))
+
 
 @dataclasses.dataclass(frozen=True)
 class Uniform(Law):
@@ -190,6 +211,13 @@ class Uniform(Law):
 
     def unit(self, words: noise.Words, dtype: jnp.dtype) -> jax.Array:
         return noise.symmetric(words.second, dtype)
+
+    def pdf(self, x: Any) -> jax.Array:
+        return jnp.where(jnp.abs(x) < self.limit, self.peak, 0.0 * x)
+
+    @property
+    def peak(self) -> Number:
+        return 1 / (2 * self.limit)
 
 
 @dataclasses.dataclass(frozen=True)

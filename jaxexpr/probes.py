@@ -30,7 +30,8 @@ import numpy as np
 
 from jaxexpr import checks
 from jaxexpr.exact.pieces import exact_activation, exact_curve, has_pieces
-from jaxexpr.propagation import Layer, Nodes, norms
+from jaxexpr.propagation import Layer, Nodes, norms, power_of_two
+from jaxexpr.rice import crossing_rate
 
 METHODS = ("auto", "exact", "tangent", "grid", "gram")
 TANGENT_POINTS, FINE_TANGENT_POINTS, GRID_POINTS = 30, 300, 1001
@@ -58,6 +59,8 @@ class Probe:
         none.
     points : how many nodes it takes by default, one number for each kind.
     log : the number is the logarithm of one of degree `degree`.
+    gaussian : it is an expectation over dense Gaussian weights and Gaussian (or no) biases, and so
+        refused of other laws and of given parameters.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Probe:
     nodes: tuple[str, ...] = ("tangent", "grid")
     points: tuple[int, ...] = (TANGENT_POINTS, GRID_POINTS)
     log: bool = False
+    gaussian: bool = False
 
     def __call__(self, layer: Layer) -> Number:
         value = jnp.asarray(self.measure(layer))
@@ -193,6 +197,21 @@ def _transitions(layer: Layer) -> jax.Array:
     return total
 
 
+def _expected_transitions(layer: Layer) -> jax.Array:
+    spec, dtype = layer.spec, layer.z.dtype
+    assert spec is not None
+    assert layer.dz_before is not None
+    # Biases in the units of the points.
+    bias = jnp.asarray(spec.biases.std, dtype) * power_of_two(-layer.points_exponent, dtype)
+    rate = jnp.zeros_like(layer.z[:, 0])
+    for level in layer.activation.breakpoints or ():
+        scale = spec.weight_scale(layer.z_before.shape[1], dtype)
+        rate = rate + crossing_rate(layer.z_before, layer.dz_before, scale, bias, level)
+    units = power_of_two(layer.tangents_exponent - layer.points_exponent, dtype)
+    shares = np.asarray(layer.shares * layer.span * layer.h.shape[1], dtype)
+    return jnp.sum(rate * shares) * units
+
+
 def _left_out(layer: Layer) -> jax.Array:
     return jnp.sum((layer.segments_before == 0).astype(layer.z.dtype))
 
@@ -214,8 +233,16 @@ norm = Probe("norm", _norm, 1, "points", _BOTH, _COARSE)
 angle = Probe("angle", _angle, 0, "points", ("grid",), (GRID_POINTS,))
 transitions = Probe("transitions", _transitions, 0, "points", ("exact", "grid"), (0, GRID_POINTS))
 pieces = Probe("pieces", _seen_exactly_alone, 0, "points", ("exact",), (0,))
+expected_transitions = Probe(
+    "expected_transitions",
+    _expected_transitions,
+    nodes=("tangent",),
+    points=(FINE_TANGENT_POINTS,),
+    gaussian=True,
+)
 left_out = Probe("left_out", _left_out, 0, "segments", _BOTH, _COARSE)
 
+BREAKS = ("transitions", "pieces", "expected_transitions")  # of piecewise linear networks alone
 NAMES = {
     p.name: p
     for p in (
@@ -229,6 +256,7 @@ NAMES = {
         angle,
         transitions,
         pieces,
+        expected_transitions,
     )
 }
 
@@ -298,7 +326,7 @@ def plan(
         checks.integer("points", points, minimum=2 if method == "grid" else 1)
     groups: dict[str, list[tuple[Probe, int]]] = {}
     for item in chosen:
-        if item.name in ("transitions", "pieces") and activation.breakpoints is None:
+        if item.name in BREAKS and activation.breakpoints is None:
             raise ValueError(
                 f"probes names {item.name!r}, which activation={activation.name!r} does not have "
                 "(it is smooth): use relu, leaky_relu, abs or hard_tanh"

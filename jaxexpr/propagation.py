@@ -25,14 +25,10 @@ from jaxexpr import noise
 from jaxexpr.activations import Activation
 from jaxexpr.curves import Curve
 from jaxexpr.networks import MLP, LayerSpec, Params, Run
+from jaxexpr.products import dot, gram_product
 
 NO_EXPONENT = -(2**20)  # exponent of an array of zeros
 LARGEST_SHIFT = 120  # a power of two that float32 holds, with room for what it multiplies
-
-
-def dot(a: jax.Array, b: jax.Array) -> jax.Array:
-    """``a @ b`` for matrices, never in a lower precision than their own."""
-    return lax.dot(a, b, precision=lax.Precision.HIGHEST, preferred_element_type=a.dtype)
 
 
 def power_of_two(exponent: jax.Array, dtype: jnp.dtype) -> jax.Array:
@@ -150,7 +146,9 @@ class Layer:
     points_exponent, tangents_exponent : z and h are in units of ``2**points_exponent``, the
         derivatives of ``2**tangents_exponent``; both 0 unless the network is deep or extreme.
         Segments have the units of the derivatives, or of z where there are none.
+    span : length of the curve's domain.
     activation : the network's activation.
+    spec : the laws that the layer was drawn from; ``None`` of given parameters.
     """
 
     index: Any
@@ -165,7 +163,9 @@ class Layer:
     shares: np.ndarray
     points_exponent: jax.Array
     tangents_exponent: jax.Array
+    span: float
     activation: Activation
+    spec: LayerSpec | None = None
 
 
 _NODE_ARRAYS = ("z_before", "h", "z", "dz_before", "dh", "dz")
@@ -218,6 +218,7 @@ def advance(
     nodes: Nodes,
     curve: Curve,
     index: Any,
+    spec: LayerSpec | None = None,
 ) -> tuple[Image, Layer, Layer | None]:
     """Send an image through one layer.
 
@@ -226,6 +227,7 @@ def advance(
     ready : biases, scale and units, from ``prepare``.
     product : from stacked rows ``(r, fan_in)`` to ``rows @ unit`` of shape ``(r, fan_out)``,
         where ``W = scale * unit``.
+    spec : the layer's laws, where it was drawn.
 
     Returns
     -------
@@ -261,7 +263,9 @@ def advance(
         shares=nodes.shares(),
         points_exponent=ready.exponent,
         tangents_exponent=tangents_exponent,
+        span=_span(curve),
         activation=activation,
+        spec=spec,
     )
     coarser = None
     if nodes.count >= 3:
@@ -289,20 +293,6 @@ def _size(image: Image) -> jax.Array:
         return _largest(image.points)
     # No point is farther from the first one than the curve is long: no pass over all points.
     return _largest(image.points[0]) + jnp.sum(image.segments)
-
-
-def _gram_product(
-    seed: noise.Seed, layer: Any, fan_in: int, fan_out: int, rows: jax.Array
-) -> jax.Array:
-    """``rows @ W`` in law, W iid standard normal: only ``min(r, fan_in) x fan_out`` normals.
-
-    The columns of ``rows @ W`` are iid normal with covariance ``rows rows^T``, and so are those
-    of ``R^T G`` with the triangular factor R of ``rows^T`` and G iid standard normal. A QR
-    factorisation keeps fine spacings that the Gram matrix itself would lose to rounding.
-    """
-    factor = jnp.linalg.qr(rows.T, mode="r").T if rows.shape[0] < fan_in else rows
-    draw = noise.words(noise.child(seed, layer, 0), (factor.shape[1], fan_out))
-    return dot(factor, noise.normal(draw.second, rows.dtype))
 
 
 def propagate(
@@ -340,12 +330,12 @@ def propagate(
         def body(state: tuple[Image, Ready], step: Any, sizes: Any = sizes) -> Any:
             (image, ready), (index, spec, following) = state, step
             if gram:
-                product = functools.partial(_gram_product, seed, index, *sizes)
+                product = functools.partial(gram_product, seed, index, *sizes)
             else:
                 unit = spec.draw_unit(seed, index, *sizes, dtype)
                 product = functools.partial(dot, b=unit)
             above, fine, coarser = advance(
-                image, ready, product, net.activation, nodes, curve, index
+                image, ready, product, net.activation, nodes, curve, index, spec
             )
             if following is not None:
                 ready = prepare(above, following[0], following[1], net.activation)

@@ -172,6 +172,13 @@ def test_gram_has_the_law_of_explicit_weights(segment):
             np.testing.assert_allclose(a.std, b.std, rtol=0.08)
 
 
+def test_gram_calls_no_lapack(segment):
+    # Two such calls side by side can wait for each other for ever.
+    net = MLP((12, 48, 48, 32), laws.Gaussian(2.0), laws.Zero())
+    f = kernel(net, segment(12), probes=("growth", "angle"), method="gram", points=4)
+    assert "lapack" not in jax.jit(f).lower(KEY).as_text()
+
+
 def test_gram_at_width_100_000():
     net = MLP((3, 100_000, 100_000), laws.Gaussian(2.0), laws.Gaussian(0.1))
     curve = curves.line(np.eye(3)[0], np.eye(3)[1])

@@ -8,9 +8,10 @@ import sys
 import pytest
 
 ORDER = [
-    "checks", "noise", "laws", "activations", "curves", "networks", "given", "propagation",
-    "exact", "exactly", "probes",
-    "progress", "moments", "checkpoint", "kernels", "batches", "identity", "ensemble", "verdicts",
+    "checks", "noise", "laws", "activations", "curves", "networks", "given", "products",
+    "propagation", "exact", "exactly", "rice", "probes",
+    "progress", "moments", "boundary", "checkpoint", "kernels", "batches", "identity", "ensemble",
+    "verdicts",
 ]  # fmt: skip
 
 

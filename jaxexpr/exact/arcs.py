@@ -23,7 +23,8 @@ from jax import lax
 from jaxexpr.activations import Activation
 from jaxexpr.exact import crossings
 from jaxexpr.exact.lines import ROUNDINGS
-from jaxexpr.propagation import dot, norms, power_of_two
+from jaxexpr.products import dot
+from jaxexpr.propagation import norms, power_of_two
 
 LONGEST = math.pi / 2  # a piece of the curve itself; longer ones could hide two crossings
 NODES, SHARES = (x.astype(np.float64) for x in np.polynomial.legendre.leggauss(16))

@@ -39,7 +39,7 @@ from jaxexpr.activations import Activation
 from jaxexpr.exact.pieces import exact_activation
 from jaxexpr.given import checked_params, precision_of
 from jaxexpr.networks import Params, precision
-from jaxexpr.propagation import dot
+from jaxexpr.products import dot
 
 ROUNDINGS = 64
 ENTRIES = 2**23  # numbers in the gradients of all points that are held at once

@@ -25,7 +25,8 @@ from jax import lax
 
 from jaxexpr.activations import Activation
 from jaxexpr.exact import crossings
-from jaxexpr.propagation import dot, norms, power_of_two
+from jaxexpr.products import dot
+from jaxexpr.propagation import norms, power_of_two
 
 ROUNDINGS = 8
 

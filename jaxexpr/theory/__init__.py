@@ -13,6 +13,12 @@ from jaxexpr.theory.asymptotics import (
     shallow_density_leading,
     zaslavsky_leading,
 )
+from jaxexpr.theory.boundaries import (
+    boundary_upper,
+    distance_lower,
+    good_probability,
+    gradient_second_moment,
+)
 from jaxexpr.theory.growth import (
     composed,
     critical_density,
@@ -44,18 +50,29 @@ from jaxexpr.theory.regions import (
     trivial_upper,
     zero_bias_upper,
 )
+from jaxexpr.theory.transitions import (
+    circle_transitions,
+    line_transitions,
+    raghu_transitions,
+)
 
 __all__ = [
     "Bound",
     "RegionTable",
     "Split",
+    "boundary_upper",
+    "circle_transitions",
     "composed",
     "critical_density",
     "critical_sigma",
     "deep_density_leading",
     "depth_chain",
+    "distance_lower",
     "gaussian_growth",
     "gaussian_log_growth",
+    "good_probability",
+    "gradient_second_moment",
+    "line_transitions",
     "line_upper",
     "linear_probability",
     "lipschitz_upper",
@@ -76,6 +93,7 @@ __all__ = [
     "raghu_lower",
     "raghu_rate",
     "raghu_sharp",
+    "raghu_transitions",
     "region_bounds",
     "regions_per_parameter",
     "second_moment_upper",

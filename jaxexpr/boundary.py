@@ -1,0 +1,312 @@
+"""Volume of the boundaries between regions, from the density of the biases.
+
+Hanin & Rolnick 2019, Theorems 3 and 6: the mean volume of the boundaries inside a set K is an
+integral over K of gradients times bias densities,
+
+    E vol(B in K) = int_K sum_j sum_c E[ |grad z_j(x)| rho_j(c - z_j(x)) ] dx,
+
+z_j being the pre-activation of unit j without its bias, rho_j the density of that bias and c the
+breakpoints. It needs no geometry: random points, values and gradients. Of codimension 2 (vertices
+in a plane) the area that two gradients span takes the place of the norm, and what lies above the
+first unit is evaluated with its bias moved so that x lies on its boundary.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxexpr import checks, noise
+from jaxexpr.activations import Activation
+from jaxexpr.moments import Estimate
+from jaxexpr.networks import MLP, over_sweep, precision
+from jaxexpr.products import dot
+from jaxexpr.progress import Bar
+
+_CHUNK_BYTES = 2.0**26
+
+
+def boundary_volume(
+    net: MLP,
+    origin: Any,
+    directions: Any,
+    half_width: float = 1.0,
+    *,
+    key: jax.Array,
+    draws: int,
+    codimension: int = 1,
+    good: bool = False,
+    points: int = 16,
+    progress: bool | None = None,
+) -> Estimate:
+    """Estimate the mean volume of the boundaries in ``origin + sum a_i u_i``, |a_i| <= half_width.
+
+    On a segment it is a number of breakpoints, in a plane a length, in space an area;
+    ``codimension=2`` counts crossings of two boundaries in a plane, and measures their length in
+    space. Volumes are those of input space.
+
+    Parameters
+    ----------
+    net : a piecewise linear network; every bias law has a density (Gaussian or Uniform). Arrays in
+        its laws are a sweep.
+    origin, directions : a point ``(n_in,)`` and m independent directions ``(m, n_in)``.
+    half_width : of the set in each coordinate a_i.
+    key, draws : as for ``estimate``. Network i of the same key is the same network.
+    codimension : 1 or 2.
+    good : count the boundary of the *function* alone: units from which a path of open units leads
+        to the output (to a dense output layer, that is, above the last layer). Codimension 1.
+    points : points of the set at which each network is evaluated, equally spread and shifted at
+        random, which makes the mean exact for any number of them.
+
+    Returns
+    -------
+    Estimate : ``sweep + (depth,)``, what each layer adds (of two boundaries the upper one's layer).
+
+    Raises
+    ------
+    ValueError
+        for a smooth activation, biases without a density, directions that are not independent or
+        fewer than the codimension, and ``good`` with codimension 2.
+
+    Notes
+    -----
+    ``exact.pieces`` and ``exact.plane`` measure the same volumes in one network. This estimator
+    needs ``points`` products a layer (with ``good`` or codimension 2 one for each unit below),
+    however many regions there are, and works in any dimension.
+
+    >>> from jaxexpr import laws
+    >>> net = MLP((1, 8, 8), laws.Gaussian(1.5), laws.Gaussian(0.5))
+    >>> made = boundary_volume(net, [0.0], [[1.0]], key=jax.random.key(0), draws=2000)
+    >>> made.mean.round(1).tolist()  # breakpoints on [-1, 1]
+    [6.4, 4.9]
+    """
+    shape = _checked(net, origin, directions, half_width)
+    checks.random_key("key", key)
+    draws, points = checks.integer("draws", draws), checks.integer("points", points)
+    if codimension not in (1, 2) or codimension > len(shape.frame):
+        raise ValueError(
+            f"codimension={checks.shown(codimension)} with {len(shape.frame)} directions: give 1, "
+            "or 2 with at least two directions"
+        )
+    if good and codimension == 2:
+        raise ValueError(
+            "good=True with codimension=2: the boundary of the function is measured with "
+            "codimension=1"
+        )
+    terms = _crossings if codimension == 2 else _walls
+    look = functools.partial(
+        _one, shape=shape, points=points, terms=functools.partial(terms, good=bool(good))
+    )
+    batch = _batch(net, points, alone=codimension == 1 and not good)
+
+    @jax.jit
+    def many(net: MLP, key: jax.Array, first: jax.Array, numbers: jax.Array) -> jax.Array:
+        def one(index: jax.Array) -> jax.Array:
+            return over_sweep(lambda n: look(n, jax.random.fold_in(key, index)))(net)
+
+        return lax.map(one, first + numbers, batch_size=batch)
+
+    numbers = np.arange(max(min(draws, 8 * batch), 1), dtype=np.uint32)
+    made = []
+    with precision(net.dtype), Bar(draws, "networks", progress) as bar:
+        for first in range(0, draws, numbers.size):
+            made.append(np.asarray(many(net, key, np.uint32(first), numbers)))
+            bar.update(min(first + numbers.size, draws))
+    name = "boundary_volume" if codimension == 1 else "crossings"
+    return Estimate.of(np.concatenate(made)[:draws], name)
+
+
+class _Set:
+    """The parallelepiped: an orthonormal frame of its span, its shape in it, its volume."""
+
+    def __init__(self, origin: np.ndarray, directions: np.ndarray, half_width: float) -> None:
+        q, r = np.linalg.qr(directions.T)
+        self.origin, self.edges, self.frame = origin, half_width * directions, q.T
+        self.volume = abs(float(np.prod(np.diag(r)))) * (2 * half_width) ** len(directions)
+
+
+def _checked(net: Any, origin: Any, directions: Any, half_width: Any) -> _Set:
+    if not isinstance(net, MLP):
+        raise ValueError(f"net={checks.shown(net)} is no network: give jaxexpr.MLP(...)")
+    if net.activation.breakpoints is None:
+        raise ValueError(
+            f"net has activation={net.activation.name!r}, which is smooth and has no boundaries: "
+            "use relu, leaky_relu, abs or hard_tanh"
+        )
+    for index, law in enumerate(net.biases):
+        if not law.has_pdf:
+            raise ValueError(
+                f"net has biases[{index}]={checks.shown(law)}, which have no density: use "
+                "Gaussian or Uniform"
+            )
+    n = net.widths[0]
+    origin = np.asarray(checks.numeric("origin", origin), np.float64)
+    directions = np.asarray(checks.numeric("directions", directions), np.float64)
+    if origin.shape != (n,):
+        raise ValueError(
+            f"origin has shape {origin.shape} and net.widths[0]={n}: give a point of shape ({n},)"
+        )
+    if directions.ndim != 2 or directions.shape[1] != n:
+        raise ValueError(
+            f"directions has shape {directions.shape}: give one direction a row, (m, {n})"
+        )
+    if not 1 <= len(directions) <= n or np.linalg.matrix_rank(directions) < len(directions):
+        raise ValueError(
+            f"directions={checks.shown(directions)} are not independent: give 1 to {n} directions "
+            "that are"
+        )
+    return _Set(origin, directions, checks.positive("half_width", half_width))
+
+
+def _batch(net: MLP, points: int, *, alone: bool) -> int:
+    """Networks side by side."""
+    each = points * max(net.widths) * (1 if alone else max(net.widths)) * 8
+    weights = sum(a * b for a, b in itertools.pairwise(net.widths))
+    cells = int(np.prod(net.sweep_shape))
+    size = np.dtype(net.dtype).itemsize * (each + weights) * cells
+    return int(np.clip(_CHUNK_BYTES // size, 1, 256))
+
+
+def _spread(key: jax.Array, points: int, dim: int, dtype: Any) -> jax.Array:
+    """Return points of [-1, 1]^dim: a fixed sequence that fills it evenly, shifted at random.
+
+    Each point alone is uniform. The sequence is additive, with the powers of the root of
+    ``x^(dim + 1) = x + 1`` as steps (for one dimension the golden ratio).
+    """
+    root = 2.0
+    for _ in range(64):
+        root = (1 + root) ** (1 / (dim + 1))
+    steps = (0.5 + np.arange(points)[:, None] * root ** -np.arange(1.0, dim + 1)) % 1
+    shift = jax.random.uniform(key, (1, dim), dtype)
+    return 2 * ((jnp.asarray(steps, dtype) + shift) % 1) - 1
+
+
+class _Above:
+    """A layer: values before the bias ``(..., p, n)``, gradients ``(m, ..., p, n)``, and more."""
+
+    def __init__(self, values: Any, gradients: Any, weights: Any, biases: Any, law: Any) -> None:
+        self.values, self.gradients = values, gradients
+        self.weights, self.biases, self.law = weights, biases, law
+
+    def density(self, level: float) -> jax.Array:
+        """Density of the bias at which the unit stands on `level`."""
+        return self.law.pdf(np.asarray(level, self.values.dtype) - self.values)
+
+
+def _one(
+    net: MLP, key: jax.Array, *, shape: _Set, points: int, terms: Callable[..., jax.Array]
+) -> jax.Array:
+    """Volumes in one network, ``(depth,)``."""
+    dtype = jnp.dtype(net.dtype)
+    seed = noise.seed(key)
+    at = _spread(jax.random.fold_in(key, 2**31), points, len(shape.edges), dtype)
+    z = jnp.asarray(shape.origin, dtype)[None] + dot(at, jnp.asarray(shape.edges, dtype))
+    frame = jnp.asarray(shape.frame, dtype)
+    dz = jnp.broadcast_to(frame[:, None], (len(frame), *z.shape))
+    layers: list[_Above] = []
+    phi = net.activation
+    for index, (fan_in, fan_out) in enumerate(itertools.pairwise(net.widths)):
+        spec = net.layer(index)
+        weights = spec.weight_scale(fan_in, dtype) * spec.draw_unit(
+            seed, index, fan_in, fan_out, dtype
+        )
+        biases = spec.draw_biases(seed, index, fan_out, dtype)
+        layer = _Above(_times(z, weights), _times(dz, weights), weights, biases, spec.biases)
+        layers.append(layer)
+        h = layer.values + biases[None]
+        z, dz = phi(h), phi.derivative(h)[None] * layer.gradients
+    return terms(layers, phi) * np.asarray(shape.volume / points, dtype)
+
+
+def _times(rows: jax.Array, weights: jax.Array) -> jax.Array:
+    flat = dot(rows.reshape(-1, rows.shape[-1]), weights)
+    return flat.reshape(*rows.shape[:-1], weights.shape[1])
+
+
+def _walls(layers: list[_Above], phi: Activation, *, good: bool) -> jax.Array:
+    """Sum over points, units and breakpoints of gradients times densities, layer by layer."""
+    sums = []
+    for index, layer in enumerate(layers):
+        size = jnp.sqrt(jnp.sum(layer.gradients**2, axis=0))
+        total = jnp.zeros((), size.dtype)
+        for level in phi.breakpoints or ():
+            counted = size * layer.density(level)
+            if good:
+                reached = [open_ for _, open_ in _moved(layers, phi, index, level)]
+                counted = (
+                    jnp.where(jnp.any(reached[-1], axis=-1), counted, 0) if reached else counted
+                )
+            total = total + jnp.sum(counted)
+        sums.append(total)
+    return jnp.stack(sums)
+
+
+def _crossings(layers: list[_Above], phi: Activation, *, good: bool) -> jax.Array:
+    """Sum over points and pairs of units of spanned areas times densities, by the upper layer."""
+    del good
+    levels = phi.breakpoints or ()
+    sums = [jnp.zeros((), layers[0].values.dtype) for _ in layers]
+    for index, layer in enumerate(layers):
+        n = layer.values.shape[-1]
+        once = jnp.asarray(np.triu(np.ones((n, n)), 1), layer.values.dtype)
+        for level in levels:
+            density = layer.density(level)
+            # Two units of the same layer, each pair once.
+            spanned = _area(layer.gradients[..., :, None], layer.gradients[..., None, :])
+            for other in levels:
+                pairs = density[..., :, None] * layer.density(other)[..., None, :]
+                sums[index] += jnp.sum(spanned * pairs * once[None])
+            # A unit above, given that this one stands on its breakpoint.
+            for above, (found, _) in enumerate(_moved(layers, phi, index, level), index + 1):
+                spanned = _area(layer.gradients[..., :, None], found.gradients)
+                for other in levels:
+                    sums[above] += jnp.sum(spanned * density[..., None] * found.density(other))
+    return jnp.stack(sums)
+
+
+def _area(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Area that two vectors along the first axis span, by its coordinates: no cancellation."""
+    square: Any = 0.0
+    for i, j in itertools.combinations(range(len(a)), 2):
+        square = square + (a[i] * b[j] - a[j] * b[i]) ** 2
+    alive = square > 0
+    return jnp.where(alive, jnp.sqrt(jnp.where(alive, square, 1)), 0)
+
+
+def _moved(
+    layers: list[_Above], phi: Activation, index: int, level: float
+) -> list[tuple[_Above, jax.Array]]:
+    """The layers above `index`, with each of its units in turn moved onto its breakpoint.
+
+    Returns for each layer above the layer itself, with values ``(p, n, width)`` and gradients
+    ``(m, p, n, width)``, n being the units that are moved; and which of its units are open and
+    reached from the moved one by open units, ``(p, n, width)``. The moved unit's own gradient is
+    taken as 0 above: another slope adds a multiple of it, which changes no area that it spans.
+    """
+    layer, found = layers[index], []
+    h = layer.values + layer.biases[None]
+    z, dz = phi(h), phi.derivative(h)[None] * layer.gradients
+    at = phi(jnp.asarray(level, h.dtype))
+    for above in layers[index + 1 :]:
+        weights = above.weights
+        if above is layers[index + 1]:
+            values = above.values[:, None] + (at - z)[..., None] * weights[None]
+            gradients = above.gradients[..., None, :] - dz[..., None] * weights[None, None]
+            reached = jnp.broadcast_to((weights != 0)[None], values.shape)
+        else:
+            values, gradients = _times(z, weights), _times(dz, weights)
+            reached = _times(reached.astype(z.dtype), (weights != 0).astype(z.dtype)) > 0
+        h = values + above.biases[None, None]
+        slope = phi.derivative(h)
+        reached = reached & (slope != 0)
+        z, dz = phi(h), slope[None] * gradients
+        moved = _Above(values, gradients, weights, above.biases, above.law)
+        found.append((moved, reached))
+    return found
