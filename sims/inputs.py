@@ -39,3 +39,21 @@ def curve_through(config: Any) -> curves.Curve:
         key = jax.random.fold_in(jax.random.key(config.seed), 2**31)
         return curves.semicircles(key, x0, x1, planes=config.planes)
     return curves.line(x0, x1)
+
+
+def three_examples(config: Any) -> np.ndarray:
+    """Return the first three training examples with different labels, ``(3, n)``, float64."""
+    data = datasets.load(config.data, "train")
+    _, first = np.unique(data.labels, return_index=True)
+    return data.flat[np.sort(first)[:3]].astype(np.float64)
+
+
+def layers_of(architecture: str) -> tuple[int, ...]:
+    """Return the widths of "LAYERSxUNITS": ``"3x16"`` is ``(16, 16, 16)``.
+
+    Raises ValueError for anything else.
+    """
+    parts = architecture.split("x")
+    if len(parts) != 2 or not all(part.isdigit() and int(part) for part in parts):
+        raise ValueError(f"architectures holds {architecture!r}: write LAYERSxUNITS, such as 3x16")
+    return (int(parts[1]),) * int(parts[0])

@@ -14,6 +14,7 @@ import json
 import math
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import xarray as xr
 import jaxexpr
 from jaxexpr import plotting, results
 from jaxexpr.checkpoint import write_atomically
+from jaxexpr.progress import Bar
 from sims.presets import CATALOGUE
 
 
@@ -38,6 +40,18 @@ class Claim:
         return f"{'seen      ' if self.met else 'NOT SEEN  '} {self.name}: {self.detail}"
 
 
+@dataclasses.dataclass(frozen=True)
+class Fact:
+    """A proven statement about one network, held against exact numbers: it holds or it does not."""
+
+    name: str
+    holds: bool
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{'holds     ' if self.holds else 'FAILS     '} {self.name}: {self.detail}"
+
+
 @dataclasses.dataclass
 class Findings:
     """What a simulation found."""
@@ -45,6 +59,7 @@ class Findings:
     verdicts: list[jaxexpr.Verdict]
     claims: list[Claim]
     numbers: dict[str, Any]
+    facts: list[Fact] = dataclasses.field(default_factory=list)
 
 
 class Run:
@@ -67,6 +82,36 @@ class Run:
         first = next(iter(made.values()))
         self.note(f"{label}: {first.draws} networks")
         return made
+
+    def samples(
+        self, label: str, measure: Callable[[int], Any], draws: int, each: int = 1
+    ) -> np.ndarray:
+        """Call ``measure(0)``, ``measure(1)``, ...; numbers ``(draws, ...)``, float64.
+
+        As ``estimate``, it keeps what was done and goes on from there. A call measures `each`
+        networks.
+        """
+        path = self._folder / f"{label}.npy"
+        done = list(np.load(path)) if path.exists() else []
+
+        def keep(kept: Path) -> None:
+            np.save(kept, np.array(done))
+
+        saved = time.monotonic()
+        with Bar(draws * each, label, self._progress) as bar:
+            try:
+                while len(done) < draws:
+                    done.append(np.asarray(measure(len(done)), np.float64))
+                    bar.update(len(done) * each)
+                    if time.monotonic() - saved > 5:
+                        write_atomically(path, keep)
+                        saved = time.monotonic()
+            except KeyboardInterrupt:
+                write_atomically(path, keep)
+                raise
+        write_atomically(path, keep)
+        self.note(f"{label}: {draws * each} networks")
+        return np.array(done[:draws])
 
     def note(self, text: str) -> None:
         """Say something with the time since the start."""
@@ -112,10 +157,10 @@ def run(
     write_atomically(figure, lambda temporary: drawn.savefig(temporary, dpi=150))
     _close(drawn)
     write_atomically(out / f"{name}.json", lambda t: t.write_text(summary(data, findings)))
-    for line in (*findings.verdicts, *findings.claims):
+    for line in (*findings.facts, *findings.verdicts, *findings.claims):
         print(f"  {line}")
     print(f"  figure: {figure}", flush=True)
-    return all(v.holds for v in findings.verdicts)
+    return all(item.holds for item in (*findings.facts, *findings.verdicts))
 
 
 def _simulate(
@@ -157,7 +202,8 @@ def summary(data: xr.Dataset, findings: Findings) -> str:
     kept = ("simulation", "title", "preset", "device", "precision", "seconds", "jaxexpr", "jax")
     config = json.loads(data.attrs["config"])
     content = {key: data.attrs[key] for key in kept}
-    content |= {"data": config.get("data"), "draws": config["draws"], "config": config}
+    content |= {"data": config.get("data"), "draws": config.get("draws"), "config": config}
+    content["facts"] = [dataclasses.asdict(f) for f in findings.facts]
     content["verdicts"] = [dataclasses.asdict(v) for v in findings.verdicts]
     content["claims"] = [dataclasses.asdict(c) for c in findings.claims]
     content["numbers"] = findings.numbers
@@ -183,7 +229,8 @@ def caption(data: xr.Dataset) -> str:
     parts = [f"preset {data.attrs['preset']}"]
     if "data" in config:
         parts.append(f"data {config['data']}")
-    parts.append(f"{config['draws']} draws")
+    if "draws" in config:
+        parts.append(f"{config['draws']} draws")
     if "method" in config:
         parts.append(f"{config['method']}, {config['points']} points")
     return ", ".join(parts)

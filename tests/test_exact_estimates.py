@@ -83,7 +83,7 @@ def test_networks_that_need_more_room_are_measured_again():
 def test_a_kernel_has_no_number_where_there_is_no_room():
     # Inside a caller's own function nobody gives more room.
     net = MLP((16, 16), laws.Gaussian(8.0), laws.Gaussian(1.0), "hard_tanh")
-    zigzag = curves.polyline(9 * (-1.0) ** np.arange(6)[:, None] * np.ones(16))
+    zigzag = curves.polyline(9 * (-1.0) ** np.arange(12)[:, None] * np.ones(16))
     one = jax.jit(kernel(net, zigzag, probes="transitions", method="exact"))
     assert np.isnan(one(KEY)["transitions"]).all()
     found = measure(net.init(KEY), zigzag, activation="hard_tanh", probes="transitions")

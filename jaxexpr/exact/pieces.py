@@ -248,9 +248,12 @@ def _solve(
     plan = room.guess(room.blocks(shapes, work), widths, levels, own)
     left = np.arange(len(found))
     while left.size:
-        batch = _side_by_side(plan[-1].size * max(widths) * itemsize * own, memory, left.size)
-        # A whole number of batches, so that one size is compiled.
-        take = np.resize(left, -(-left.size // batch) * batch)
+        # Few different numbers of curves, and a whole number of batches: few compilations.
+        count = min(room.bucket(left.size), len(found))
+        most = _side_by_side(plan[-1].size * max(widths) * itemsize * own, memory, count)
+        batches = -(-count // most)
+        batch = -(-count // batches)
+        take = np.resize(left, batches * batch)
         out = _run(
             _chosen(params, take) if paired else params,
             curve,

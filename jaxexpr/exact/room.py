@@ -15,6 +15,7 @@ import numpy as np
 MOST_BLOCKS = 6
 FORESIGHT = 4  # layers over which growth is extrapolated
 MARGIN = 1.1  # of room above what the curves at hand asked for
+COARSE = 256  # rows below which room grows in powers of 2
 SMALL = 2e8  # operations below which a compilation costs more than it saves
 
 
@@ -60,7 +61,7 @@ def guess(
     for first, layers in cut:
         at_most = max(widths[first : first + layers]) * levels
         share = 0.5 if stretches <= 4 else 2.0 / stretches
-        new = bucket(share * at_most + 2 * math.sqrt(share * 2 * at_most) + 4)
+        new = bucket(share * at_most + 3 * math.sqrt(share * 2 * at_most) + 4)
         size += new * layers
         room.append(Block(first, layers, new, size))
     return tuple(room)
@@ -73,6 +74,14 @@ def bucket(number: float) -> int:
     """
     power = 2 ** max(math.floor(math.log2(max(number, 8) / 4)), 1)
     return power * max(math.ceil(number / power), 4)
+
+
+def _coarse(number: float) -> int:
+    """As ``bucket``, in powers of 2 while arrays are small.
+
+    Curves that lack room ask for odd sizes, each a compilation, which costs more than small arrays.
+    """
+    return bucket(number) if number > COARSE else 2 ** math.ceil(math.log2(max(number, 8)))
 
 
 def grown(plan: tuple[Block, ...], needed: np.ndarray) -> tuple[Block, ...]:
@@ -92,7 +101,7 @@ def grown(plan: tuple[Block, ...], needed: np.ndarray) -> tuple[Block, ...]:
     found = []
     for block in plan:
         here = slice(block.first, block.first + block.layers)
-        room = bucket(MARGIN * new[here].max()), bucket(MARGIN * size[here].max())
+        room = _coarse(MARGIN * new[here].max()), _coarse(MARGIN * size[here].max())
         found.append(block._replace(new=max(room[0], block.new), size=max(room[1], block.size)))
     return tuple(found)
 

@@ -1,16 +1,11 @@
-"""What can be run and how large: the catalogue of simulations and their presets.
-
-Nothing heavy is imported here, so that help and lists appear at once. A preset is an instance of
-a module's configuration; every field is a flag on the command line.
-"""
+"""Presets of Price & Tanner 2019."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-PRESETS = ("smoke", "quick", "paper")
-Data = Literal["digits", "mnist", "fashion_mnist", "cifar10", "random"]
+from sims.presets.base import Data, Simulation, sized
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,40 +109,27 @@ class SubVector:
     """Seed of everything random."""
 
 
-class Simulation(NamedTuple):
-    """An entry of the catalogue."""
-
-    title: str
-    module: str
-    presets: dict[str, Any]
-
-
-def _presets(base: Any, smoke: dict[str, Any], quick: dict[str, Any], paper: Any) -> dict[str, Any]:
-    sizes = {"smoke": smoke, "quick": quick, "paper": paper}
-    return {name: dataclasses.replace(base, **changes) for name, changes in sizes.items()}
-
-
 def _growth(**fixed: Any) -> dict[str, Any]:
     few = {"limits": (1, 3, 7), "densities": (0.2, 0.5, 1.0)}
     smoke = {"depth": 3, "draws": 400, "dimension": 48, "planes": 5, "points": 6, **few}
     paper = {"method": "grid", "points": 10_000, "draws": 100}
-    return _presets(Growth(**fixed), smoke, {}, paper)
+    return sized(Growth(**fixed), smoke, {}, paper)
 
 
 _RANDOM = {"data": "random"}
 
-CATALOGUE = {
+FIGURES = {
     "price_tanner2019_fig1": Simulation(
         "a circle through a ReLU network, seen in two dimensions",
         "circle",
-        _presets(
+        sized(
             Circle(), {"width": 32, "depth": 6, "points": 200, "draws": 400}, {}, {"draws": 1000}
         ),
     ),
     "price_tanner2019_fig2": Simulation(
         "length of a line at each layer, densities 0.1 to 0.9, sigma_w = 6",
         "lengths",
-        _presets(
+        sized(
             Lengths(),
             {"depth": 4, "draws": 400, "densities": (0.3, 0.9)},
             {},
@@ -163,12 +145,12 @@ CATALOGUE = {
     "price_tanner2019_fig4a": Simulation(
         "norm of a random part of a vector on the sphere",
         "subvector",
-        _presets(SubVector(), {"draws": 200, "dimensions": (5, 50)}, {}, {"draws": 100_000}),
+        sized(SubVector(), {"draws": 200, "dimensions": (5, 50)}, {}, {"draws": 100_000}),
     ),
     "price_tanner2019_fig4b": Simulation(
         "norm of a random part of a vector with one entry",
         "subvector",
-        _presets(
+        sized(
             SubVector(vector="first"), {"draws": 200, "dimensions": (5, 50)}, {}, {"draws": 100_000}
         ),
     ),
