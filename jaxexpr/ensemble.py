@@ -104,7 +104,7 @@ def estimate(
     >>> abs(growth.mean[1] - 2.0 * 0.70035) < 4 * growth.sem[1]  # the exact law, width 64
     np.True_
     """
-    curve, passes = checked(net, curve, probes, method, points)
+    curve, passes = checked(net, curve, probes, method, points, grows=True)
     checks.random_key("key", key)
     draws = checks.integer("draws", draws)
     target = None if target is None else checks.positive("target", target)

@@ -105,6 +105,8 @@ def _drawing(
 def numbers(totals: stretches.Totals, start: Any) -> dict[str, tuple[Any, Any]]:
     """Return ``{probe: (value, exponent)}``, each ``(depth,)``; the number is value 2**exponent.
 
+    NaN, length included, from the layer on in which values overflow.
+
     start : length of the curve itself.
     """
     one = totals
@@ -112,8 +114,9 @@ def numbers(totals: stretches.Totals, start: Any) -> dict[str, tuple[Any, Any]]:
     plain = jnp.zeros_like(one.exponent)
     below = jnp.concatenate([jnp.reshape(start, (1,)), one.length[:-1]])
     shift = one.exponent - jnp.concatenate([plain[:1], one.exponent[:-1]])
+    sound = jnp.isfinite(one.length)
     log = _log(one.length) + one.exponent.astype(dtype) * np.asarray(math.log(2), dtype)
-    return {
+    found = {
         "length": (one.length, one.exponent),
         "log_length": (log, plain),
         "length_ratio": (_over(one.length, below) * power_of_two(shift, dtype), plain),
@@ -123,6 +126,7 @@ def numbers(totals: stretches.Totals, start: Any) -> dict[str, tuple[Any, Any]]:
         "transitions": (one.crossings.astype(dtype), plain),
         "pieces": (one.pieces.astype(dtype), plain),
     }
+    return {name: (jnp.where(sound, v, jnp.nan), e) for name, (v, e) in found.items()}
 
 
 def _over(a: jax.Array, b: jax.Array) -> jax.Array:

@@ -115,16 +115,17 @@ def measure(
         raise ValueError(
             "method='gram' draws networks and params are given: use 'tangent' or 'grid'"
         )
-    passes = plan(probes, method, points, phi, curve)
+    leaves = jax.tree.leaves(params)
+    traced = any(checks.is_traced(x) for x in (*leaves, *curve.arrays))
+    passes = plan(probes, method, points, phi, curve, exact_lengths=not traced)
     expected = [p.name for item in passes for p in item.probes if p.gaussian]
     if expected:
         raise ValueError(
             f"probes names {expected[0]!r}, a mean over random layers, and params are given: use "
             "'transitions', or estimate with a network of random weights"
         )
-    leaves = jax.tree.leaves(params)
     exact = [item for item in passes if item.method == "exact"]
-    if any(checks.is_traced(x) for x in (*leaves, *curve.arrays)):
+    if traced:
         if exact:
             raise ValueError(
                 f"probes names {exact[0].probes[0].name!r}, measured exactly, and params are "
@@ -185,14 +186,18 @@ def trajectory(
 
 
 def checked(
-    net: Any, curve: Any, probes: Any, method: str, points: int | None
+    net: Any, curve: Any, probes: Any, method: str, points: int | None, *, grows: bool = False
 ) -> tuple[Curve, tuple[Pass, ...]]:
-    """Check what a measurement is made of, and plan its passes."""
+    """Check what a measurement is made of, and plan its passes.
+
+    grows : whether somebody gives more room to a network that has more pieces than were expected.
+    """
     if not isinstance(net, MLP):
         raise ValueError(f"net={checks.shown(net)} is no network: give jaxexpr.MLP(...)")
     curve = fitting("net.widths[0]", net.widths[0], as_curve("curve", curve))
     _distinct_in(net.dtype, curve)
-    passes = plan(probes, method, points, net.activation, curve)
+    lengths = grows and not net.sweep_shape
+    passes = plan(probes, method, points, net.activation, curve, exact_lengths=lengths)
     passes = tuple(
         dataclasses.replace(item, room=first_room(net, curve)) if item.method == "exact" else item
         for item in passes
@@ -279,6 +284,7 @@ def _seen_exactly(
     """As ``observe``, of an exact pass; and under ``ROOM`` the room that it needed."""
     numbers, still, needed = measured(net, key, curve, item.room)
     enough = jnp.logical_not(jnp.any(room.short(item.room.plan, needed)))
+    sound = jnp.isfinite(numbers["length"][0])
     seen: dict[str, Any] = {ROOM: needed} if coarser else {}
     for probe in item.probes:
         value, exponent = numbers[probe.name]
@@ -286,7 +292,6 @@ def _seen_exactly(
             # Nobody can give more room inside the caller's own function.
             seen[probe.name] = (Number(jnp.where(enough, value, jnp.nan), exponent),)
             continue
-        sound = jnp.full(value.shape, True)
         dead = still.astype(value.dtype)
         seen[probe.name] = (Number(value, exponent), jnp.zeros_like(value), dead, sound)
     return seen

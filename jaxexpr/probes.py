@@ -242,6 +242,7 @@ expected_transitions = Probe(
 )
 left_out = Probe("left_out", _left_out, 0, "segments", _BOTH, _COARSE)
 
+LENGTHS = ("length", "length_ratio", "log_length")  # of the whole curve
 BREAKS = ("transitions", "pieces", "expected_transitions")  # of piecewise linear networks alone
 NAMES = {
     p.name: p
@@ -302,15 +303,22 @@ def as_probes(value: Any) -> tuple[Probe, ...]:
 
 
 def plan(
-    probes: Any, method: str, points: int | None, activation: Any, curve: Any
+    probes: Any,
+    method: str,
+    points: int | None,
+    activation: Any,
+    curve: Any,
+    *,
+    exact_lengths: bool = False,
 ) -> tuple[Pass, ...]:
     """Choose the passes that measure `probes`.
 
-    ``"auto"`` takes for each probe the first kind of nodes of its own list: tangents for growth,
-    lengths and norms (30 midpoints; 300 where a ratio or a logarithm of a whole length is formed),
-    exact pieces for transitions and pieces (a grid of 1001 points for the transitions of a curve
-    that has no exact pieces), a grid for angles. Probes of one kind share a pass, at the largest
-    number of points that one of them takes.
+    ``"auto"`` takes for each probe the first kind of nodes of its own list: tangents for growth and
+    norms (30 midpoints), exact pieces for transitions and pieces (a grid of 1001 points for the
+    transitions of a curve that has no exact pieces), a grid for angles. Lengths, their ratios and
+    their logarithms are taken from exact pieces too where the network and the curve have them and
+    `exact_lengths` allows it, else from tangents (30; 300 for ratios and logarithms). Probes of one
+    kind share a pass, at the largest number of points that one of them takes.
 
     Raises
     ------
@@ -332,6 +340,9 @@ def plan(
                 "(it is smooth): use relu, leaky_relu, abs or hard_tanh"
             )
         kind = _kind_of(item, method, points, curve)
+        whole = exact_lengths and item.name in LENGTHS and not curve.whole
+        if whole and (method, points) == ("auto", None) and activation.piecewise_linear:
+            kind = "exact" if has_pieces(curve) else kind
         if kind not in item.nodes:
             raise ValueError(
                 f"method={method!r} cannot measure probe {item.name!r}: use method="

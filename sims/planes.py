@@ -50,14 +50,13 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
     def measure(number: int) -> np.ndarray:
         found = exact.plane(params(number), *square)
         whole = exact.plane(found.params, *square[:3], _FAR * square[3]).count if far else 0
-        ends = np.zeros_like(found.counts)
-        ends[:2] = found.crossings, whole
-        return np.stack([found.counts, found.perimeters, ends])
+        return np.r_[found.counts, found.perimeters, found.crossings, whole]
 
     samples = run.samples("planes", measure, config.draws)
+    counts, lengths = samples[:, : net.depth], samples[:, net.depth : -2]
     made = {
-        "regions": Estimate.of(samples[:, 0], "regions"),
-        "perimeter": Estimate.of(samples[:, 1], "perimeter"),
+        "regions": Estimate.of(counts, "regions"),
+        "perimeter": Estimate.of(lengths, "perimeter"),
     }
     if config.volume:
         options: dict[str, Any] = {"key": jax.random.key(config.seed + 1), "draws": 4000}
@@ -67,9 +66,9 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
         made["pairs"] = boundary_volume(*set_, codimension=2, **options)
         run.note("integrals of the densities: 4000 networks")
     data = results.dataset(made)
-    data["crossings"] = (("draw",), samples[:, 2, 0])
-    data["whole_plane"] = (("draw",), samples[:, 2, 1])
-    data["count"] = (("draw", "layer"), samples[:, 0])
+    data["crossings"] = (("draw",), samples[:, -2])
+    data["whole_plane"] = (("draw",), samples[:, -1])
+    data["count"] = (("draw", "layer"), counts)
     for index, (W, b) in enumerate(shown):
         data[f"W{index}"] = ((f"width{index}", f"width{index + 1}"), W)
         data[f"b{index}"] = ((f"width{index + 1}",), b)

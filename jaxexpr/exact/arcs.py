@@ -62,6 +62,7 @@ class Seen(NamedTuple):
     before: Arcs
     changes: crossings.Changes
     needed: jax.Array
+    sound: jax.Array
 
     @property
     def exponent(self) -> jax.Array:
@@ -112,6 +113,8 @@ def advance(
     tall = jnp.sum(norms(arcs.coefficients.reshape(3 * pieces, -1)).reshape(pieces, 3), axis=1)
     tallest = jnp.abs(biases) + (np.abs(levels).max() if levels.size else 0)
     slack = eps * (tall[:, None] * norms(weights.T)[None] + tallest[None])
+
+    sound = jnp.isfinite(jnp.max(jnp.abs(h))) & jnp.isfinite(jnp.max(slack))
 
     # One value at each breakpoint, seen alike from both sides.
     low, high = arcs.t[:-1], arcs.t[1:]
@@ -179,7 +182,7 @@ def advance(
         z, exponent = z * power_of_two(-moved, dtype), exponent + moved
     image = Arcs(t, z, changed.made, count, exponent)
     below = Arcs(t, arcs.coefficients[join.left], changed.made, count, arcs.exponent)
-    return Seen(image, below, changed, jnp.stack([found.total, join.real]))
+    return Seen(image, below, changed, jnp.stack([found.total, join.real]), sound)
 
 
 def _image(h: jax.Array, states: list[jax.Array], activation: Activation) -> jax.Array:

@@ -70,6 +70,7 @@ class Seen(NamedTuple):
     changes : state changes of this layer's units.
     needed : new rows, and rows in all, that the layer asked for; more than there was room for
         means that some are missing and that everything from here on is void.
+    sound : whether no value overflowed the precision.
     """
 
     rows: Rows
@@ -77,6 +78,7 @@ class Seen(NamedTuple):
     exponent: jax.Array
     changes: crossings.Changes
     needed: jax.Array
+    sound: jax.Array
 
 
 def start(t: jax.Array, weight: jax.Array, z: jax.Array) -> Rows:
@@ -138,6 +140,7 @@ def advance(
     h = dot(rows.z, weights) + rows.weight[:, None] * biases[None]
     tall = norms(rows.z)
     slack = tolerance(tall, rows.weight)
+    sound = jnp.isfinite(jnp.max(jnp.maximum(jnp.abs(h), slack)))
     h = snapped(h, rows.weight, slack, jnp.ones_like(rows.weight))
     above = beyond(h, rows.weight)
     below = crossings.pack_all([h < x * rows.weight[:, None] for x in levels], total)
@@ -190,7 +193,7 @@ def advance(
         exponent = exponent + moved
     out = Rows(t, weight, z, _speed(t, weight, z, count), made, count, exponent)
     needed = jnp.stack([found.total, join.real])
-    return Seen(out, rows.speed[join.left], rows.exponent, seen, needed)
+    return Seen(out, rows.speed[join.left], rows.exponent, seen, needed, sound)
 
 
 def _image(h: jax.Array, point: jax.Array, activation: Activation) -> jax.Array:

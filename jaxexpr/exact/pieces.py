@@ -46,7 +46,8 @@ class Pieces:
     crossings : transitions that each layer makes, ``(depth,)``: each unit and each breakpoint of
         the activation by itself, so that coincident ones count in full.
     lengths : of the curve's image after each layer's activation, ``(depth,)``; inf on an
-        infinite line.
+        infinite line, and from the layer on in which values overflow the precision, where all
+        other numbers are void.
     """
 
     breakpoints: np.ndarray

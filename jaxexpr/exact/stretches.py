@@ -26,7 +26,8 @@ class Totals(NamedTuple):
 
     Attributes
     ----------
-    length : of the image above the layer, in units of ``2**exponent``.
+    length : of the image above the layer, in units of ``2**exponent``; inf from the layer on in
+        which values overflow the precision: all other numbers are void there.
     share, growth, squared : extent in the curve's parameter where the image below moves, and the
         integrals over it of the growth factor and of its square.
     survives, log : extent where the image above moves as well, and the integral of the logarithm.
@@ -69,7 +70,7 @@ def _totals(seen: Any, kind: Any, index: Any) -> Totals:
     real = jnp.arange(rows.made.shape[0], dtype=jnp.int32) < rows.pieces
     still = real & jnp.pad(jnp.all(below == 0, axis=1), (0, rows.made.shape[0] - below.shape[0]))
     return Totals(
-        length=jnp.sum(pieces),
+        length=jnp.where(seen.sound, jnp.sum(pieces), jnp.inf),
         exponent=rows.exponent,
         share=jnp.sum(jnp.where(moves, share, 0)),
         growth=jnp.sum(ratio * share),
@@ -119,6 +120,8 @@ def through(
             said.append(out)
     totals, first, last, needed = zip(*said, strict=True)
     joined = jax.tree.map(lambda *x: jnp.concatenate(x), *totals)
+    lost = lax.cummax(jnp.isinf(joined.length).astype(jnp.int32)) > 0
+    joined = joined._replace(length=jnp.where(lost, jnp.inf, joined.length))
     return Said(joined, list(first), list(last), jnp.concatenate(needed), start, rows)
 
 
