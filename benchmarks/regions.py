@@ -8,7 +8,9 @@ layer, finds the sign changes, interpolates and sorts: one network and one line 
 as it can be done so. Counts are held against what they must be; times are those of warm calls.
 
 The last line sets the exact length of a line in networks 784-784x12, drawn anew, against that of a
-grid of 10,000 points.
+grid of 10,000 points. The line joins two points with entries uniform in [0, 1], grey images 41
+degrees apart, and has some 2,050 pieces; their number is proportional to the angle, and so is the
+time of the exact side.
 """
 
 from __future__ import annotations
@@ -116,7 +118,7 @@ def length_of_a_line(method: str, width: int, depth: int, points: int | None) ->
     from jaxexpr import MLP, curves, estimate, laws
 
     net = MLP((width,) * (depth + 1), laws.Gaussian(2.0), laws.Gaussian(0.01))
-    line = curves.line(*np.random.default_rng(2019).standard_normal((2, width)))
+    line = curves.line(*np.random.default_rng(2019).uniform(size=(2, width)))
     options: dict[str, Any] = {"key": jax.random.key(0), "probes": "length", "method": method}
     options |= {"points": points, "progress": False}
 

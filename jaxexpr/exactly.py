@@ -15,13 +15,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxexpr import noise
+from jaxexpr import checks, noise
 from jaxexpr.curves import Curve
 from jaxexpr.exact import room as rooms
 from jaxexpr.exact import starts, stretches
 from jaxexpr.networks import MLP, LayerSpec
 from jaxexpr.propagation import power_of_two
 
+POINTS = 16  # of a stretch at which crossings are guessed
 ROW_ARRAYS = 8  # arrays of the size of a stretch's image that are alive at a time
 
 
@@ -47,7 +48,36 @@ def first_room(net: MLP, curve: Curve) -> Room:
             cut.append((run.first + low, min(most, run.layers - low)))
     levels = len(net.activation.breakpoints or ())
     own = jax.eval_shape(lambda: starts.begin(curve, 1, jnp.float32))[0].shape[0]
-    return Room(1, rooms.guess(cut, net.widths[1:], levels, own))
+    return Room(1, rooms.guess(cut, net.widths[1:], levels, own, _share(net, curve, own)))
+
+
+def _share(net: MLP, curve: Curve, stretches: int) -> float | None:
+    """How often a unit of the first layer crosses its breakpoints on one stretch, about.
+
+    As if weights and biases were Gaussian; ``None`` where that is not known: infinite lines,
+    sweeps, and arrays that a caller's transformation traces.
+    """
+    spec = net.layer(0)
+    leaves = (*jax.tree.leaves(spec), *curve.arrays)
+    if curve.whole or net.sweep_shape or any(checks.is_traced(x) for x in leaves):
+        return None
+    low, high = curve.domain
+    t = jnp.asarray(np.linspace(low, high, POINTS * stretches + 1))
+    points = np.asarray(curve.astype(t.dtype).points(t), np.float64)
+    w, b = (float(np.asarray(law.std)) for law in (spec.weights, spec.biases))
+    u = np.concatenate([points * w / math.sqrt(net.widths[0]), np.full((len(t), 1), b)], axis=1)
+    size = np.linalg.norm(u, axis=1)
+    if not (size > 0).all():
+        return None
+    u = u / size[:, None]
+    angle = 2 * np.arcsin(np.minimum(np.linalg.norm(np.diff(u, axis=0), axis=1) / 2, 1))
+    total = np.zeros_like(angle)
+    for level in net.activation.breakpoints or ():
+        # Turning on the sphere, and moving away from it.
+        tail = np.array([math.erf(abs(level) / (math.sqrt(2) * s)) for s in size])
+        middle = (size[1:] + size[:-1]) / 2
+        total += angle / math.pi * np.exp(-((level / middle) ** 2) / 2) + np.abs(np.diff(tail)) / 2
+    return float(total.reshape(stretches, POINTS).sum(axis=1).max())
 
 
 def more_room(room: Room, needed: np.ndarray, net: MLP, budget: float) -> Room | None:

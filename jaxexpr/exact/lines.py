@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxexpr import checks
 from jaxexpr.activations import Activation
 from jaxexpr.exact import crossings
 from jaxexpr.products import dot
@@ -138,7 +139,7 @@ def advance(
         return crossings.pack_all([h > x * weight[:, None] for x in levels], h.shape[0])
 
     h = dot(rows.z, weights) + rows.weight[:, None] * biases[None]
-    tall = norms(rows.z)
+    tall = jnp.sqrt(jnp.sum(rows.z * rows.z, axis=1))
     slack = tolerance(tall, rows.weight)
     sound = jnp.isfinite(jnp.max(jnp.maximum(jnp.abs(h), slack)))
     h = snapped(h, rows.weight, slack, jnp.ones_like(rows.weight))
@@ -175,7 +176,11 @@ def advance(
     point = weight > 0
     unit = jnp.where(point, weight, 1)
     # Compared before the division, which would magnify the rounding of points far out.
-    h = snapped(h, weight, slack, unit)
+    # A loop of one turn keeps the values in memory: fused into what packs their signs, XLA would
+    # interpolate bit by bit.
+    once = jnp.minimum(index + 1 if checks.is_traced(index) else rows.real, 1)
+    kept = (h, weight, slack, unit)
+    h = lax.fori_loop(0, once, lambda *_: snapped(*kept), jnp.zeros_like(h))
     t, weight = t / unit, point.astype(dtype)
     z = _image(h, point, activation)
     above = beyond(h, weight)

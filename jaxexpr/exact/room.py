@@ -51,19 +51,27 @@ def blocks(kinds: Sequence[Any], work: float) -> list[tuple[int, int]]:
 
 
 def guess(
-    cut: Sequence[tuple[int, int]], widths: Sequence[int], levels: int, stretches: int
+    cut: Sequence[tuple[int, int]],
+    widths: Sequence[int],
+    levels: int,
+    stretches: int,
+    share: float | None = None,
 ) -> tuple[Block, ...]:
-    """Room to begin with: at random weights no more than half of the units cross a segment.
+    """Room to begin with.
 
-    widths : of each layer. levels : breakpoints of the activation.
+    widths : of each layer. levels : breakpoints of the activation. share : how often a unit crosses
+        its breakpoints on one stretch; by default half of the units cross a whole segment.
     """
-    room, size = [], 2
+    known = share is not None
+    if share is None:
+        share = levels * (0.5 if stretches <= 4 else 2.0 / stretches)
+    room, total = [], 0.0
     for first, layers in cut:
-        at_most = max(widths[first : first + layers]) * levels
-        share = 0.5 if stretches <= 4 else 2.0 / stretches
-        new = bucket(share * at_most + 3 * math.sqrt(share * 2 * at_most) + 4)
-        size += new * layers
-        room.append(Block(first, layers, new, size))
+        mean = share * max(widths[first : first + layers])
+        new = mean + 4 * math.sqrt(mean) + 4
+        total += layers * (mean if known else new)
+        size = total + 2 + (4 * math.sqrt(total) + 4 if known else 0)
+        room.append(Block(first, layers, _fine(new), _fine(size)))
     return tuple(room)
 
 
@@ -74,6 +82,11 @@ def bucket(number: float) -> int:
     """
     power = 2 ** max(math.floor(math.log2(max(number, 8) / 4)), 1)
     return power * max(math.ceil(number / power), 4)
+
+
+def _fine(number: float) -> int:
+    """As ``bucket``, in steps of 32 where arrays are large: rows without use cost products."""
+    return bucket(number) if number < COARSE else 32 * math.ceil(number / 32)
 
 
 def _coarse(number: float) -> int:

@@ -113,7 +113,7 @@ def through(
 
         indices = jnp.arange(block.first, block.first + block.layers, dtype=jnp.int32)
         if block.layers == 1:
-            rows, out = body(rows, (indices[0], jax.tree.map(lambda x: x[0], slices)))
+            rows, out = body(rows, (block.first, jax.tree.map(lambda x: x[0], slices)))
             said.append(jax.tree.map(lambda x: x[None], out))
         else:
             rows, out = lax.scan(body, _padded(rows, block.size), (indices, slices))
@@ -168,4 +168,6 @@ def total(said: Said) -> tuple[Totals, jax.Array]:
 
 def over(function: Callable[[Any], Said], begun: tuple[Any, ...], parts: int) -> Said:
     """Side by side where a curve's own stretches are few; one after another if it was cut."""
+    if begun[0].shape[0] == 1:
+        return jax.tree.map(lambda x: x[None], function(jax.tree.map(lambda x: x[0], begun)))
     return jax.vmap(function)(begun) if parts == 1 else lax.map(function, begun)
