@@ -227,8 +227,7 @@ def main() -> None:
     print(_common.table(header, cells))
     print(
         f"\nlength of a line, {size[0]}-{size[0]}x{size[1]}: exact {number(exact.best.each)} s a "
-        f"network, grid of {size[2]} points {number(grid.best.each)} s: {number(factor)} times; "
-        f"means {number(exact.mean('count'), 5)} and {number(grid.mean('count'), 5)}"
+        f"network, grid of {size[2]} points {number(grid.best.each)} s: {number(factor)} times"
     )
     for one in judged:
         print(f"[{'yes' if one['holds'] else 'NO'}] {one['name']}")
