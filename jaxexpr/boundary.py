@@ -146,6 +146,11 @@ def _checked(net: Any, origin: Any, directions: Any, half_width: Any) -> _Set:
                 f"net has biases[{index}]={checks.shown(law)}, which have no density: use "
                 "Gaussian or Uniform"
             )
+        if not checks.is_traced(law.std) and np.any(np.asarray(law.std) == 0):
+            raise ValueError(
+                f"net has biases[{index}]={checks.shown(law)}, always 0 somewhere: give them a "
+                "scale above 0"
+            )
     n = net.widths[0]
     origin = np.asarray(checks.numeric("origin", origin), np.float64)
     directions = np.asarray(checks.numeric("directions", directions), np.float64)

@@ -157,6 +157,7 @@ def test_gradients_have_the_second_moment():
         ({"net": "mlp"}, "jaxexpr.MLP"),
         ({"net": MLP((2, 4), laws.Gaussian(1.0), laws.Gaussian(1.0), "tanh")}, "smooth"),
         ({"net": MLP((2, 4), laws.Gaussian(1.0), laws.Zero())}, r"biases\[0\].*no density"),
+        ({"net": MLP((2, 4), laws.Gaussian(1.0), laws.Gaussian(0.0))}, "scale above 0"),
         ({"origin": [0.0]}, r"origin has shape \(1,\)"),
         ({"directions": [1.0, 0.0]}, "one direction a row"),
         ({"directions": [[1.0, 1.0], [2.0, 2.0]]}, "not independent"),

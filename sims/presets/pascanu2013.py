@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any, Literal
 
 from sims.presets.base import Simulation, sized
 
@@ -11,7 +12,7 @@ from sims.presets.base import Simulation, sized
 class Construction:
     """One of the paper's constructions, drawn and counted."""
 
-    figure: int = 2
+    figure: Literal[1, 2, 3, 4, 5, 6, 7, 8, 9] = 2
     """Number of the figure."""
     units: int = 6
     """Lines or units of the arrangement."""
@@ -31,7 +32,7 @@ class Table:
     """Output units, for the number of parameters."""
 
 
-def _figure(number: int, **changes: int) -> dict[str, Construction]:
+def _figure(number: Any, **changes: int) -> dict[str, Construction]:
     return sized(Construction(figure=number, **changes), {}, {}, {})
 
 
