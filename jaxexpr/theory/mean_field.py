@@ -1,0 +1,255 @@
+"""Infinitely wide layers: lengths, correlations, their fixed points, and the edge of chaos.
+
+In the limit of wide layers pre-activations are Gaussian, and a network is a map of their second
+moments (Poole et al. 2016, Schoenholz et al. 2017). Weights ``N(0, sigma_w^2 / fan_in)``, biases
+``N(0, sigma_b^2)``; q is the variance of a pre-activation, c the correlation of two inputs':
+
+    q' = sigma_w^2 E phi(h)^2 + sigma_b^2              h = sqrt(q) N(0, 1)
+    q12' = sigma_w^2 E phi(h1) phi(h2) + sigma_b^2     Cov = [[q1, q12], [q12, q2]]
+    chi_1 = sigma_w^2 E phi'(h)^2                      squared growth of a small distance
+
+Below ``chi_1 = 1`` at the fixed point inputs converge (order), above they part (chaos). The means
+are closed forms for ReLU and its kin and for erf, sums of normal integrals for other piecewise
+linear activations, and quadrature for tanh. All arguments broadcast.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jaxexpr import checks
+from jaxexpr.activations import Activation, get
+from jaxexpr.theory import gaussian_means
+
+Array = np.ndarray
+SMALL = 1e-13
+
+
+def length_map(q: Any, sigma_w: Any, sigma_b: Any, activation: str | Activation) -> Array:
+    """Variance of a pre-activation in the next layer, ``sigma_w^2 E phi(h)^2 + sigma_b^2``.
+
+    Parameters
+    ----------
+    q : variance in this layer; that of the first is ``sigma_w^2 |x|^2 / n_in + sigma_b^2``.
+    sigma_w, sigma_b : scales of weights (before the division by ``sqrt(fan_in)``) and biases.
+
+    Raises ValueError for negative arguments and an unknown activation.
+
+    >>> float(length_map(2.0, 2**0.5, 0.0, "relu").round(12))
+    2.0
+    """
+    q, w, b = _numbers(q=q, sigma_w=sigma_w, sigma_b=sigma_b)
+    return np.asarray(w**2 * gaussian_means.square(get(activation), q) + b**2)
+
+
+def covariance_map(
+    q1: Any, q2: Any, q12: Any, sigma_w: Any, sigma_b: Any, activation: str | Activation
+) -> Array:
+    """Covariance of two inputs' pre-activations in the next layer.
+
+    Parameters
+    ----------
+    q1, q2, q12 : variances and covariance in this layer, ``|q12| <= sqrt(q1 q2)``.
+
+    >>> float(covariance_map(1.0, 1.0, 0.0, 1.0, 0.0, "relu").round(6))  # 1 / (2 pi)
+    0.159155
+    """
+    q1, q2, w, b = _numbers(q1=q1, q2=q2, sigma_w=sigma_w, sigma_b=sigma_b)
+    size = np.sqrt(q1 * q2)
+    q12 = np.asarray(checks.numeric("q12", q12), np.float64)
+    if np.any(np.abs(q12) > size * (1 + 1e-12)):
+        raise ValueError(f"q12={checks.shown(q12)} is beyond sqrt(q1 q2): give a covariance")
+    c = np.clip(q12 / np.where(size > 0, size, 1.0), -1, 1)
+    return np.asarray(w**2 * gaussian_means.product(get(activation), q1, q2, c) + b**2)
+
+
+def correlation_map(
+    c: Any, q: Any, sigma_w: Any, sigma_b: Any, activation: str | Activation
+) -> Array:
+    """Correlation of two inputs of one length in the next layer, at variance q of this one.
+
+    >>> float(correlation_map(1.0, 3.0, 1.5, 0.1, "tanh"))
+    1.0
+    """
+    (q,) = _numbers(q=q)
+    c = np.asarray(checks.numeric("c", c), np.float64)
+    if np.any(np.abs(c) > 1):
+        raise ValueError(f"c={checks.shown(c)} is no correlation: give numbers in [-1, 1]")
+    above = length_map(q, sigma_w, sigma_b, activation)
+    both = covariance_map(q, q, c * q, sigma_w, sigma_b, activation)
+    return np.where(above > 0, both / np.where(above > 0, above, 1.0), c)
+
+
+def chi_1(q: Any, sigma_w: Any, activation: str | Activation) -> Array:
+    """Squared growth of a small distance in one layer, ``sigma_w^2 E phi'(h)^2``.
+
+    >>> float(chi_1(3.0, 2.0, "relu"))  # sigma_w^2 / 2
+    2.0
+    """
+    q, w = _numbers(q=q, sigma_w=sigma_w)
+    return np.asarray(w**2 * gaussian_means.slope_square(get(activation), q))
+
+
+def curvature_map(kappa_squared: Any, q: Any, sigma_w: Any, activation: str | Activation) -> Array:
+    """Squared extrinsic curvature of a curve's image: ``3 chi_2 / chi_1^2 + kappa^2 / chi_1``.
+
+    Poole et al. 2016, ``chi_2 = sigma_w^2 E phi''(h)^2``; at the fixed point of the length map, and
+    times the width, as all lengths here.
+
+    Raises ValueError for piecewise linear activations, whose corners have no curvature.
+
+    >>> float(curvature_map(1.0, 1.0, 1.0, "erf").round(4))
+    5.9711
+    """
+    phi = get(activation)
+    if phi.piecewise_linear:
+        raise ValueError(
+            f"activation={phi.name!r} is piecewise linear: its images have corners and no "
+            "curvature; use tanh or erf"
+        )
+    kappa, q, w = _numbers(kappa_squared=kappa_squared, q=q, sigma_w=sigma_w)
+    chi = chi_1(q, w, phi)
+    return np.asarray(3 * w**2 * gaussian_means.bend_square(phi, q) / chi**2 + kappa / chi)
+
+
+def fixed_length(sigma_w: Any, sigma_b: Any, activation: str | Activation) -> Array:
+    """Variance q* to which the length map converges from above; inf where it grows without bound.
+
+    >>> float(fixed_length(1.0, 1.0, "relu").round(9))  # sigma_b^2 / (1 - sigma_w^2 / 2)
+    2.0
+    """
+    w, b = np.broadcast_arrays(*_numbers(sigma_w=sigma_w, sigma_b=sigma_b))
+    phi = get(activation)
+    if phi.homogeneous:
+        rate = w**2 * gaussian_means.square(phi, np.ones(()))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            q = np.where(rate < 1, b**2 / (1 - rate), np.inf)
+        return np.where((rate <= 1) & (b == 0), np.where(rate == 1, 1.0, 0.0), q)
+    # q'(q) is concave for bounded activations: from above the map comes down to the fixed point.
+    return _map_over(lambda w, b: _settled(phi, w, b), w, b)
+
+
+def _settled(phi: Activation, w: float, b: float) -> float:
+    from scipy.optimize import brentq
+
+    def excess(q: float) -> float:
+        return float(length_map(q, w, b, phi)) - q
+
+    high = 1.0
+    while excess(high) > 0:
+        high *= 2
+        if high > 1e12:
+            return float("inf")
+    low = high
+    while excess(low) <= 0:
+        low /= 2
+        if low < 1e-24:
+            return 0.0
+    return float(brentq(excess, low, 2 * low if low < high else high, xtol=1e-15, rtol=1e-14))
+
+
+def fixed_correlation(sigma_w: Any, sigma_b: Any, activation: str | Activation) -> Array:
+    """Correlation c* to which that of two unlike inputs converges at q*; 1 in the ordered phase.
+
+    NaN where the lengths have no finite fixed point above 0.
+
+    >>> float(fixed_correlation(0.5, 0.3, "tanh"))
+    1.0
+    """
+    w, b = np.broadcast_arrays(*_numbers(sigma_w=sigma_w, sigma_b=sigma_b))
+    phi = get(activation)
+
+    def settled(w: float, b: float) -> float:
+        from scipy.optimize import brentq
+
+        q = float(fixed_length(w, b, phi))
+        if not 0 < q < np.inf:
+            return float("nan")
+        if float(chi_1(q, w, phi)) <= 1:
+            return 1.0
+
+        def excess(c: float) -> float:
+            return float(correlation_map(c, q, w, b, phi)) - c
+
+        # Near 1 the map lies below the diagonal; c* is where it last lies above.
+        gap = 0.5
+        while excess(1 - gap) >= 0:
+            gap /= 2
+            if gap < SMALL:
+                return 1.0
+        low = -1.0 if excess(-1.0) >= 0 else None
+        return float(brentq(excess, low, 1 - gap, xtol=1e-14)) if low is not None else float("nan")
+
+    return _map_over(settled, w, b)
+
+
+def edge_of_chaos(sigma_b: Any, activation: str | Activation) -> Array:
+    """Scale sigma_w at which ``chi_1 = 1`` at the fixed point: the line between order and chaos.
+
+    >>> [round(float(edge_of_chaos(s, "relu")), 6) for s in (0.0, 1.0)]  # sqrt(2), whatever sigma_b
+    [1.414214, 1.414214]
+    """
+    (b,) = _numbers(sigma_b=sigma_b)
+    phi = get(activation)
+    if phi.homogeneous:
+        slope = float(gaussian_means.slope_square(phi, np.ones(())))
+        return np.full(b.shape, slope**-0.5)
+
+    def line(b: float) -> float:
+        from scipy.optimize import brentq
+
+        def excess(w: float) -> float:
+            return float(chi_1(max(float(fixed_length(w, b, phi)), 1e-12), w, phi)) - 1
+
+        high = 1.0
+        while excess(high) <= 0:
+            high *= 1.5
+        return float(brentq(excess, 1e-3, high, xtol=1e-12))
+
+    return _map_over(line, b)
+
+
+def mean_field_growth(net: Any, q0: float) -> Array:
+    """Growth of a small distance in each layer of a wide network, ``sqrt(chi_1(q_l))``.
+
+    q_l is iterated from the input, not taken at the fixed point. With unequal widths a factor
+    carries ``sqrt(width / fan_in)``.
+
+    Parameters
+    ----------
+    net : an ``MLP`` without a sweep; its laws enter by their standard deviations.
+    q0 : ``|x|^2 / n_in`` of the input.
+
+    Returns
+    -------
+    ``(depth,)``.
+
+    >>> from jaxexpr import MLP, laws
+    >>> net = MLP((100,) * 3, laws.Gaussian(2.0), laws.Zero(), "relu")
+    >>> mean_field_growth(net, 1.0).round(6).tolist()
+    [1.414214, 1.414214]
+    """
+    if not (hasattr(net, "widths") and hasattr(net, "layer")):
+        raise ValueError(f"net={checks.shown(net)} is no network: give jaxexpr.MLP(...)")
+    if net.sweep_shape:
+        raise ValueError(f"net has a sweep of shape {net.sweep_shape}: give one cell at a time")
+    moment = float(checks.non_negative("q0", q0))
+    factors = []
+    for i, (fan_in, width) in enumerate(zip(net.widths, net.widths[1:], strict=False)):
+        w, b = (float(law.std) for law in (net.layer(i).weights, net.layer(i).biases))
+        q = w**2 * moment + b**2
+        factors.append(np.sqrt(chi_1(q, w, net.activation) * width / fan_in))
+        moment = float(gaussian_means.square(net.activation, np.asarray(q)))
+    return np.array(factors, np.float64)
+
+
+def _numbers(**values: Any) -> list[Array]:
+    return [np.asarray(checks.non_negative(k, v), np.float64) for k, v in values.items()]
+
+
+def _map_over(function: Any, *arrays: Array) -> Array:
+    rows = zip(*(a.flat for a in arrays), strict=True)
+    found = [function(*(float(x) for x in row)) for row in rows]
+    return np.array(found, np.float64).reshape(arrays[0].shape)
