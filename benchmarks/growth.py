@@ -473,7 +473,8 @@ def main() -> None:
     for row in rows:
         row.read(peaks, memory[row.worker])
     bases = {row.law: row for row in rows if "protocol" in row.name}  # PyTorch's, if it is there
-    flat = {n: _common.apart(small_memory, size, n) for n in size.networks}
+    # A process's peak varies by some percent from start to start: the largest of three.
+    flat = {n: max(_common.apart(small_memory, size, n) for _ in range(3)) for n in size.networks}
     judged = checks(rows, bases, flat)
 
     print(f"{rounds} rounds; {_common.disturbed(workers)}\n")

@@ -141,3 +141,18 @@ def test_traced_parameters_are_refused():
     params = NET.init(KEY)
     with pytest.raises(ValueError, match="params are traced"):
         jax.jit(lambda p: measure(p, curves.line(*ENDS), probes="transitions"))(params)
+
+
+def test_lengths_are_exact_where_room_can_be_given():
+    curve = curves.line(*ENDS)
+    options = {"key": KEY, "draws": 3, "probes": ("length", "growth")}
+    made = estimate(NET, curve, **options)
+    assert (made["length"].method, made["growth"].method) == ("exact", "tangent")
+    keys = [jax.random.fold_in(KEY, i) for i in range(3)]
+    lengths = [measure(NET.init(key), curve)["length"] for key in keys]
+    np.testing.assert_allclose(made["length"].mean, np.mean(lengths, axis=0), rtol=1e-5)
+    swept = MLP(NET.widths, laws.Gaussian(np.array([0.5, 1.5])), laws.Gaussian(0.3))
+    assert estimate(swept, curve, **options)["length"].method == "tangent"
+    assert estimate(NET, curve, points=8, **options)["length"].method == "tangent"
+    smooth = MLP(NET.widths, laws.Gaussian(1.0), laws.Zero(), "tanh")
+    assert estimate(smooth, curve, **options)["length"].method == "tangent"

@@ -11,8 +11,7 @@ KEY = jax.random.key(11)
 BOTH = ("transitions", "expected_transitions")
 
 
-@pytest.mark.parametrize("activation", ["relu", "hard_tanh"])
-@pytest.mark.parametrize("sigma_b", [0.0, 0.5])
+@pytest.mark.parametrize(("activation", "sigma_b"), [("relu", 0.0), ("hard_tanh", 0.5)])
 def test_the_mean_of_exact_counts_on_arcs(activation, sigma_b):
     net = MLP((8, 16, 16), laws.Gaussian(2.0), laws.Gaussian(sigma_b), activation)
     arc = curves.arc(*np.random.default_rng(0).normal(size=(2, 8)))

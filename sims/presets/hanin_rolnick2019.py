@@ -95,7 +95,7 @@ class Histogram:
     """Seed of everything random."""
 
 
-_FEW = {"architectures": ("1x16", "2x8", "4x8"), "draws": 150}
+_FEW = {"architectures": ("1x16", "2x8"), "draws": 150}
 
 FIGURES = {
     "hanin_rolnick2019_fig1": Simulation(
