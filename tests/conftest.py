@@ -43,3 +43,8 @@ def _forget_what_was_compiled():
     """One process cannot hold the code of all tests: it runs out of memory maps."""
     yield
     jax.clear_caches()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The file that takes longest first: of two processes none waits long for the other's last."""
+    items.sort(key=lambda item: item.path.stem != "test_sims")
