@@ -156,3 +156,15 @@ def test_lengths_are_exact_where_room_can_be_given():
     assert estimate(NET, curve, points=8, **options)["length"].method == "tangent"
     smooth = MLP(NET.widths, laws.Gaussian(1.0), laws.Zero(), "tanh")
     assert estimate(smooth, curve, **options)["length"].method == "tangent"
+
+
+def test_exact_lengths_have_gradients_inside_jit():
+    def last(sigma, method):
+        net = MLP((16, 16, 16, 16), laws.Gaussian(sigma), laws.Zero())
+        made = kernel(net, curves.line(*ENDS), probes="length", method=method)(KEY)
+        return made["length"][-1]
+
+    slope = jax.jit(jax.grad(last), static_argnums=1)
+    # Without biases the length is proportional to sigma^3.
+    assert slope(1.5, "exact") == pytest.approx(2 * last(1.5, "exact"), rel=1e-4)
+    assert slope(1.5, "exact") == pytest.approx(slope(1.5, "tangent"), rel=0.05)

@@ -176,11 +176,10 @@ def advance(
     point = weight > 0
     unit = jnp.where(point, weight, 1)
     # Compared before the division, which would magnify the rounding of points far out.
-    # A loop of one turn keeps the values in memory: fused into what packs their signs, XLA would
-    # interpolate bit by bit.
-    once = jnp.minimum(index + 1 if checks.is_traced(index) else rows.real, 1)
-    kept = (h, weight, slack, unit)
-    h = lax.fori_loop(0, once, lambda *_: snapped(*kept), jnp.zeros_like(h))
+    # A branch that is always taken keeps the values in memory: fused into what packs their signs,
+    # XLA would interpolate bit by bit.
+    always = index >= 0 if checks.is_traced(index) else rows.real > 0
+    h = lax.cond(always, snapped, lambda h, *_: h, h, weight, slack, unit)
     t, weight = t / unit, point.astype(dtype)
     z = _image(h, point, activation)
     above = beyond(h, weight)
