@@ -3,11 +3,12 @@
 from jaxexpr import curves, datasets, exact, laws, theory
 from jaxexpr.activations import Activation
 from jaxexpr.boundary import boundary_volume
-from jaxexpr.ensemble import Interrupted, estimate
+from jaxexpr.ensemble import estimate
 from jaxexpr.kernels import kernel, measure, trajectory
 from jaxexpr.moments import Estimate
 from jaxexpr.networks import MLP
 from jaxexpr.probes import Probe, probe
+from jaxexpr.runner import Interrupted
 from jaxexpr.verdicts import Verdict, judge, verdict
 
 __version__ = "0.1.0"

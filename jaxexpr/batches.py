@@ -18,10 +18,8 @@ from jax import lax
 from jax.sharding import AxisType, PartitionSpec
 
 from jaxexpr import checks
-from jaxexpr.curves import Curve
-from jaxexpr.kernels import observe, probe_names
+from jaxexpr.jobs import Job
 from jaxexpr.networks import MLP, over_sweep
-from jaxexpr.probes import Pass
 
 _BUFFER_BYTES = 2**24
 _CPU_BATCH_BYTES = 2**22
@@ -36,15 +34,9 @@ def default_memory() -> float:
     return 0.5 * stats["bytes_limit"] if stats else 2.0**30
 
 
-def layout(
-    net: MLP, passes: tuple[Pass, ...], budget: float, batch: int | None
-) -> tuple[int, int, int]:
+def layout(net: MLP, job: Job, budget: float, batch: int | None) -> tuple[int, int, int]:
     """Sweep axes to loop over, networks side by side, and networks a buffer holds."""
-    size = np.dtype(net.dtype).itemsize
-    widest = max(a * b for a, b in zip(net.widths, net.widths[1:], strict=False))
-    rows = max(p.nodes.count * (1 if p.nodes.kind == "grid" else 2) for p in passes)
-    one_cell = size * (2 * widest + 5 * rows * max(net.widths))
-    one_cell += sum(p.room.bytes(net) for p in passes if p.room is not None)
+    one_cell = job.bytes(net)
     shape, loops = net.sweep_shape, 0
     while loops < len(shape) and one_cell * np.prod(shape[loops:]) > budget:
         loops += 1
@@ -56,20 +48,20 @@ def layout(
         most = min(budget, _CPU_BATCH_BYTES) if cpu else budget
         batch = int(np.clip(most // in_flight, 1, 64 if cpu else 1024))
     batch = checks.integer("batch", batch)
-    kept = 12 * net.depth * len(probe_names(passes)) * int(np.prod(shape))
+    kept = 12 * job.kept(net) * int(np.prod(shape))
     buffer = int(np.clip(_BUFFER_BYTES // kept, 1, _MOST_NETWORKS))
     return loops, batch, max(buffer // batch, 1) * batch
 
 
-@functools.partial(jax.jit, static_argnames=("passes", "shape"))
+@functools.partial(jax.jit, static_argnames=("job", "shape"))
 def _many(
     net: MLP,
-    curve: Curve,
+    data: Any,
     key: jax.Array,
     first: jax.Array,
     count: jax.Array,
     *,
-    passes: tuple[Pass, ...],
+    job: Job,
     shape: tuple[int, int, int],
 ) -> Any:
     """Numbers of the networks ``first, ..., first + count - 1`` at the head of a fixed buffer.
@@ -80,7 +72,7 @@ def _many(
 
     def one(index: jax.Array) -> Any:
         own = jax.random.fold_in(key, index)
-        look = functools.partial(observe, key=own, curve=curve, passes=passes, coarser=True)
+        look = functools.partial(job.look, key=own, data=data)
         return over_sweep(look, loops=loops)(net)
 
     def together(index: jax.Array) -> Any:
@@ -102,15 +94,13 @@ def _many(
 
 
 @functools.lru_cache(maxsize=32)
-def _on_all(
-    devices: tuple[Any, ...], passes: tuple[Pass, ...], shape: tuple[int, int, int]
-) -> Callable[..., Any]:
+def _on_all(devices: tuple[Any, ...], job: Job, shape: tuple[int, int, int]) -> Callable[..., Any]:
     """Return ``_many`` with the networks split over devices: one range of numbers for each."""
     mesh = jax.make_mesh((len(devices),), ("nets",), axis_types=(AxisType.Auto,), devices=devices)
     split, whole = PartitionSpec("nets"), PartitionSpec()
 
-    def share(net: Any, curve: Any, key: Any, first: Any, count: Any) -> Any:
-        return _many(net, curve, key, first[0], count[0], passes=passes, shape=shape)
+    def share(net: Any, data: Any, key: Any, first: Any, count: Any) -> Any:
+        return _many(net, data, key, first[0], count[0], job=job, shape=shape)
 
     return jax.jit(
         jax.shard_map(
@@ -124,32 +114,31 @@ def _on_all(
 
 
 def stepper(
-    net: MLP, curve: Curve, key: jax.Array, passes: tuple[Pass, ...], shape: tuple[int, int, int]
+    net: MLP, data: Any, key: jax.Array, job: Job, shape: tuple[int, int, int]
 ) -> Callable[[int, int], Any]:
     """Return ``step(first, count)``: the numbers of these networks, as NumPy arrays."""
     dtype = net.dtype
-    net = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), dtype), net)
-    curve = curve.astype(dtype)
+    net, data = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), dtype), (net, data))
     devices = jax.local_devices()
-    many = functools.partial(_many, passes=passes, shape=shape)
+    many = functools.partial(_many, job=job, shape=shape)
     capacity = shape[2]
 
     if len(devices) == 1:
 
         def step(first: int, count: int) -> Any:
-            out = jax.device_get(many(net, curve, key, np.uint32(first), np.int32(count)))
+            out = jax.device_get(many(net, data, key, np.uint32(first), np.int32(count)))
             return jax.tree.map(lambda x: x[:count], out)
 
         return step
 
-    sharded = _on_all(tuple(devices), passes, shape)
+    sharded = _on_all(tuple(devices), job, shape)
 
     def step_on_all(first: int, count: int) -> Any:
         each = -(-count // len(devices))
         starts = np.arange(len(devices)) * each
         counts = np.clip(count - starts, 0, each)
         firsts = (first + starts).astype(np.uint32)
-        out = jax.device_get(sharded(net, curve, key, firsts, counts.astype(np.int32)))
+        out = jax.device_get(sharded(net, data, key, firsts, counts.astype(np.int32)))
         kept = np.concatenate([d * capacity + np.arange(c) for d, c in enumerate(counts)])
         return jax.tree.map(lambda x: x[kept], out)
 

@@ -21,13 +21,17 @@ from jaxexpr.exact import room as rooms
 from jaxexpr.exact import starts, stretches
 from jaxexpr.networks import MLP, LayerSpec
 from jaxexpr.propagation import power_of_two
+from jaxexpr.theory.mean_field import mean_field_growth
 
 POINTS = 16  # of a stretch at which crossings are guessed
 ROW_ARRAYS = 8  # arrays of the size of a stretch's image that are alive at a time
 
 
 class Room(NamedTuple):
-    """Into how many parts each of the curve's own stretches is cut, and room for one part."""
+    """Into how many parts each of the curve's own stretches is cut, and room for one part.
+
+    plan : of all layers; or of all but the last, whose crossings alone are then counted.
+    """
 
     parts: int
     plan: tuple[rooms.Block, ...]
@@ -38,24 +42,26 @@ class Room(NamedTuple):
         return float(ROW_ARRAYS * itemsize * self.plan[-1].size * max(net.widths))
 
 
-def first_room(net: MLP, curve: Curve) -> Room:
-    """Room to begin with."""
+def first_room(net: MLP, curve: Curve, *, counted: bool = False) -> Room:
+    """Room to begin with; `counted` if nothing but crossings is asked for."""
     cut = []
+    depth = net.depth - (counted and net.depth > 1)
     for run in net.runs():
         # Every block is a compilation; a long run in one block has the room of its last layer.
-        most = max(-(-net.depth // rooms.MOST_BLOCKS), 2)
-        for low in range(0, run.layers, most):
-            cut.append((run.first + low, min(most, run.layers - low)))
+        most = max(-(-net.depth // rooms.MOST_BLOCKS), 1 if counted else 2)
+        end = min(run.first + run.layers, depth)
+        cut += [(low, min(most, end - low)) for low in range(run.first, end, most)]
     levels = len(net.activation.breakpoints or ())
     own = jax.eval_shape(lambda: starts.begin(curve, 1, jnp.float32))[0].shape[0]
-    return Room(1, rooms.guess(cut, net.widths[1:], levels, own, _share(net, curve, own)))
+    return Room(1, rooms.guess(cut, net.widths[1:], levels, own, _shares(net, curve, own)))
 
 
-def _share(net: MLP, curve: Curve, stretches: int) -> float | None:
-    """How often a unit of the first layer crosses its breakpoints on one stretch, about.
+def _shares(net: MLP, curve: Curve, stretches: int) -> list[float] | None:
+    """How often a unit of each layer crosses its breakpoints on one stretch, about.
 
-    As if weights and biases were Gaussian; ``None`` where that is not known: infinite lines,
-    sweeps, and arrays that a caller's transformation traces.
+    As if weights and biases were Gaussian, and from layer to layer as distances grow in wide
+    layers, but for homogeneous activations, which scale breakpoints too. ``None`` where that is not
+    known: infinite lines, sweeps, and arrays that a caller's transformation traces.
     """
     spec = net.layer(0)
     leaves = (*jax.tree.leaves(spec), *curve.arrays)
@@ -77,15 +83,33 @@ def _share(net: MLP, curve: Curve, stretches: int) -> float | None:
         tail = np.array([math.erf(abs(level) / (math.sqrt(2) * s)) for s in size])
         middle = (size[1:] + size[:-1]) / 2
         total += angle / math.pi * np.exp(-((level / middle) ** 2) / 2) + np.abs(np.diff(tail)) / 2
-    return float(total.reshape(stretches, POINTS).sum(axis=1).max())
+    share = float(total.reshape(stretches, POINTS).sum(axis=1).max())
+    return [share * more for more in spreading(net, float(np.mean(points**2)))]
+
+
+def spreading(net: MLP, moment: float, first: int = 0) -> list[float]:
+    """How much more often the units of each layer cross a level than those of layer `first`, about.
+
+    moment : ``|x|^2 / n_in`` of the input.
+    """
+    if net.activation.homogeneous:
+        return [1.0] * (net.depth - first)
+    growth = mean_field_growth(net, moment)
+    growth = growth * np.sqrt(np.divide(net.widths[:-1], net.widths[1:]))
+    return [1.0, *np.cumprod(np.maximum(growth[first:-1], 1.0))]
 
 
 def more_room(room: Room, needed: np.ndarray, net: MLP, budget: float) -> Room | None:
     """Room for what was ``needed``, ``(..., depth, 2)``; ``None`` if there was enough."""
+    needed = needed[..., : sum(block.layers for block in room.plan), :]
     if not rooms.lacks(room.plan, needed).any():
         return None
     worst = needed.reshape(-1, *needed.shape[-2:]).max(axis=0)
-    room = room._replace(plan=rooms.grown(room.plan, worst))
+    return within(room._replace(plan=rooms.grown(room.plan, worst)), net, budget)
+
+
+def within(room: Room, net: MLP, budget: float) -> Room:
+    """The room cut into as many parts as the memory asks for."""
     while room.bytes(net) > budget and room.plan[-1].size > 64:
         room = Room(2 * room.parts, rooms.halved(room.plan))
     return room
@@ -104,12 +128,14 @@ def measured(
     dtype = jnp.dtype(net.dtype)
     seed = noise.seed(key)
     layers = []
-    for block in room.plan:
-        sizes = net.widths[block.first], net.widths[block.first + 1]
-        indices = range(block.first, block.first + block.layers)
+    spans = [range(block.first, block.first + block.layers) for block in room.plan]
+    if spans[-1].stop < net.depth:
+        spans.append(range(spans[-1].stop, net.depth))
+    for indices in spans:
+        sizes = net.widths[indices[0]], net.widths[indices[0] + 1]
         specs = jax.tree.map(lambda *x: jnp.stack(x), *(net.layer(i) for i in indices))
         slices = (jnp.asarray(indices, jnp.int32), specs)
-        layers.append((slices, _drawing(seed, *sizes, dtype)))
+        layers.append((slices, drawing(seed, *sizes, dtype)))
     begun = starts.begin(curve, room.parts, dtype)
 
     def through(stretch: Any) -> stretches.Said:
@@ -120,9 +146,11 @@ def measured(
     return numbers(totals, jnp.sum(said.start)), totals.still, said.needed.max(axis=0)
 
 
-def _drawing(
+def drawing(
     seed: noise.Seed, fan_in: int, fan_out: int, dtype: Any
 ) -> Callable[[tuple[Any, LayerSpec]], tuple[jax.Array, jax.Array]]:
+    """Return what draws ``(W, b)`` of a layer from its number and its laws."""
+
     def draw(item: tuple[Any, LayerSpec]) -> tuple[jax.Array, jax.Array]:
         index, spec = item
         unit = spec.draw_unit(seed, index, fan_in, fan_out, dtype)

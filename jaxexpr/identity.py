@@ -19,18 +19,17 @@ import jax
 import numpy as np
 
 from jaxexpr.curves import Curve
-from jaxexpr.networks import MLP
-from jaxexpr.probes import Pass
+from jaxexpr.jobs import Job
 
 
-def fingerprint(net: MLP, curve: Curve, key: jax.Array, passes: tuple[Pass, ...]) -> str:
-    """Return the digest of an estimate's network, curve, key, methods, points and probes."""
+def fingerprint(net: Any, data: Any, key: jax.Array, job: Job) -> str:
+    """Return the digest of a network, what it is measured along, the key and the job."""
     digest = hashlib.sha256()
-    numbers = [*jax.tree.leaves(net), *curve.arrays]
+    numbers = jax.tree.leaves((net, data))
     whole = (
-        (net.widths, net.dtype, net.activation, str(jax.tree.structure((net.weights, net.biases)))),
-        (curve.kind, curve.domain, curve.point, curve.shape),
-        [(item.nodes, item.gram, item.probes) for item in passes],
+        (net.identity, net.activation, str(jax.tree.structure((net.weights, net.biases)))),
+        (data.kind, data.domain, data.point, data.shape) if isinstance(data, Curve) else (),
+        job.identity,
         [np.asarray(leaf).astype(net.dtype) for leaf in numbers],
         (str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key))),
     )

@@ -17,16 +17,14 @@ import numpy as np
 
 from jaxexpr import activations, checks, exactly, laws
 from jaxexpr.curves import Curve, as_curve
-from jaxexpr.exact import room
 from jaxexpr.exact.pieces import totals
-from jaxexpr.exactly import first_room, measured
+from jaxexpr.exactly import first_room
 from jaxexpr.given import fitting, given
+from jaxexpr.jobs import observe, probe_names, seen_of_layer
 from jaxexpr.networks import MLP, Params, double_enabled, over_sweep, precision
-from jaxexpr.probes import Number, Pass, left_out, plan
+from jaxexpr.probes import Number, Pass, plan
 from jaxexpr.products import dot
-from jaxexpr.propagation import Layer, Nodes, power_of_two, propagate, propagate_params
-
-ROOM = "room that was needed"
+from jaxexpr.propagation import Nodes, power_of_two, propagate_params
 
 
 def kernel(
@@ -199,7 +197,9 @@ def checked(
     lengths = grows and not net.sweep_shape
     passes = plan(probes, method, points, net.activation, curve, exact_lengths=lengths)
     passes = tuple(
-        dataclasses.replace(item, room=first_room(net, curve)) if item.method == "exact" else item
+        dataclasses.replace(item, room=first_room(net, curve, counted=item.counted))
+        if item.method == "exact"
+        else item
         for item in passes
     )
     if method == "gram":
@@ -234,75 +234,12 @@ def _distinct_in(dtype: str, curve: Curve) -> None:
             )
 
 
-def probe_names(passes: tuple[Pass, ...]) -> list[str]:
-    """Names of all probes, pass by pass."""
-    return [probe.name for item in passes for probe in item.probes]
-
-
-def _seen(item: Pass, layer: Layer, fewer: Layer | None, *, coarser: bool) -> dict[str, Any]:
-    """All that one pass keeps of a layer.
-
-    ``{probe: (number, coarser - fine, dead segments, whether the image is finite)}``.
-    """
-    dead = left_out(layer).value
-    sound = jnp.isfinite(jnp.sum(layer.segments))
-    if layer.dz is not None:
-        sound = sound & jnp.isfinite(jnp.max(jnp.abs(layer.z)))
-    seen: dict[str, Any] = {}
-    for probe in item.probes:
-        number = probe(layer)
-        if not coarser:
-            seen[probe.name] = (number,)
-            continue
-        rough = jnp.full_like(number.value, jnp.nan) if fewer is None else probe(fewer).value
-        seen[probe.name] = (number, rough - number.value, dead, sound)
-    return seen
-
-
-def observe(
-    net: MLP, key: jax.Array, curve: Curve, passes: tuple[Pass, ...], *, coarser: bool
-) -> dict[str, Any]:
-    """Send the curve through one network, pass by pass, and gather what the probes say.
-
-    Returns ``{probe: (number, ...)}``; with `coarser` also how much the number changes at fewer
-    nodes, the count of segments without a length below the layer, and whether the image is
-    finite. Arrays ``(depth,)``.
-    """
-    seen: dict[str, Any] = {}
-    for item in passes:
-        if item.method == "exact":
-            seen |= _seen_exactly(net, key, curve, item, coarser=coarser)
-            continue
-        look = functools.partial(_seen, item, coarser=coarser)
-        seen |= propagate(net, key, curve, item.nodes, look, gram=item.gram)
-    return seen
-
-
-def _seen_exactly(
-    net: MLP, key: jax.Array, curve: Curve, item: Pass, *, coarser: bool
-) -> dict[str, Any]:
-    """As ``observe``, of an exact pass; and under ``ROOM`` the room that it needed."""
-    numbers, still, needed = measured(net, key, curve, item.room)
-    enough = jnp.logical_not(jnp.any(room.short(item.room.plan, needed)))
-    sound = jnp.isfinite(numbers["length"][0])
-    seen: dict[str, Any] = {ROOM: needed} if coarser else {}
-    for probe in item.probes:
-        value, exponent = numbers[probe.name]
-        if not coarser:
-            # Nobody can give more room inside the caller's own function.
-            seen[probe.name] = (Number(jnp.where(enough, value, jnp.nan), exponent),)
-            continue
-        dead = still.astype(value.dtype)
-        seen[probe.name] = (Number(value, exponent), jnp.zeros_like(value), dead, sound)
-    return seen
-
-
 def _measured(
     params: Params, curve: Curve, phi: activations.Activation, passes: tuple[Pass, ...]
 ) -> dict[str, Number]:
     seen: dict[str, Any] = {}
     for item in passes:
-        look = functools.partial(_seen, item, coarser=False)
+        look = functools.partial(seen_of_layer, item, coarser=False)
         seen |= propagate_params(params, phi, curve, item.nodes, look)
     return {name: seen[name][0] for name in probe_names(passes)}
 

@@ -66,6 +66,7 @@ class Moments(NamedTuple):
 
 
 _LEAST = -(2**24)
+_FEWER = "off at fewer points"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +88,7 @@ class Estimate:
         coarser look, above that of `mean`. NaN below 3 points.
     draws : networks drawn.
     method, points : how, and at how many points of the curve; 0 of the exact method.
+    tolerance : relative discretisation error that was asked for (``refine``), if any.
     """
 
     name: str
@@ -100,6 +102,7 @@ class Estimate:
     method: str
     points: int
     gathered: Gathered | None = dataclasses.field(default=None, repr=False)
+    tolerance: float | None = None
 
     @staticmethod
     def of(samples: Any, name: str = "samples") -> Estimate:
@@ -138,9 +141,15 @@ class Estimate:
 
     @property
     def converged(self) -> np.ndarray:
-        """Whether the discretisation error is known and below the larger of 1 % and 3 `sem`."""
+        """Whether the discretisation error is known and at most `tolerance` times the mean.
+
+        Where no tolerance was asked for: at most the larger of 1 % and 3 `sem`.
+        """
+        allowed = (0.01 if self.tolerance is None else self.tolerance) * np.abs(self.mean)
+        if self.tolerance is None:
+            allowed = np.maximum(allowed, 3 * self.sem)
         with np.errstate(invalid="ignore"):
-            return self.discretisation <= np.maximum(0.01 * np.abs(self.mean), 3 * self.sem)
+            return np.asarray(self.discretisation <= allowed)
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Two-sided confidence interval of the mean by Student's t; ``(low, high)``."""
@@ -157,8 +166,12 @@ class Estimate:
             cells = " x ".join(map(str, self.mean.shape[:-1]))
             return f"<{head}, {cells} cells, {self.mean.shape[-1]} layers>"
         rows = [
-            f"  layer {i + 1}: {mean:.6g} +- {sem:.2g}" + ("" if n == self.draws else f" (n={n})")
-            for i, (mean, sem, n) in enumerate(zip(self.mean, self.sem, self.n, strict=True))
+            f"  layer {i + 1}: {mean:.6g} +- {sem:.2g}"
+            + ("" if n == self.draws else f" (n={n})")
+            + ("" if settled or not delta > 0 else f" NOT CONVERGED: {delta:.2g} {_FEWER}")
+            for i, (mean, sem, n, settled, delta) in enumerate(
+                zip(self.mean, self.sem, self.n, self.converged, self.discretisation, strict=True)
+            )
         ]
         return "\n".join([head, *rows])
 
@@ -183,7 +196,9 @@ class Gathered(NamedTuple):
             self.fingerprint,
         )
 
-    def estimate(self, name: str, method: str, points: int) -> Estimate:
+    def estimate(
+        self, name: str, method: str, points: int, tolerance: float | None = None
+    ) -> Estimate:
         """The estimate that these moments make."""
         count, mean, squares, exponent = self.moments
         none, few = count < 1, count < 2
@@ -204,4 +219,5 @@ class Gathered(NamedTuple):
             method=method,
             points=points,
             gathered=self,
+            tolerance=tolerance,
         )

@@ -159,6 +159,16 @@ class MLP:
         return sum(self.widths[1:])
 
     @property
+    def widest(self) -> int:
+        """Number of entries of the largest weight matrix."""
+        return max(a * b for a, b in zip(self.widths, self.widths[1:], strict=False))
+
+    @property
+    def identity(self) -> Any:
+        """What is static: all that the laws' numbers don't say."""
+        return self.widths, self.dtype
+
+    @property
     def sweep_shape(self) -> tuple[int, ...]:
         """Broadcast shape of all the numbers in the laws; ``()`` without a sweep."""
         shapes = [np.shape(leaf) for leaf in jax.tree.leaves(self)]

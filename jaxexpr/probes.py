@@ -244,6 +244,7 @@ left_out = Probe("left_out", _left_out, 0, "segments", _BOTH, _COARSE)
 
 LENGTHS = ("length", "length_ratio", "log_length")  # of the whole curve
 BREAKS = ("transitions", "pieces", "expected_transitions")  # of piecewise linear networks alone
+COUNTS = ("transitions",)  # for which an exact pass need not know the last layer's image
 NAMES = {
     p.name: p
     for p in (
@@ -278,6 +279,17 @@ class Pass:
     def method(self) -> str:
         """Name of the method."""
         return "gram" if self.gram else self.nodes.kind
+
+    @property
+    def counted(self) -> bool:
+        """Whether nothing but crossings is asked for."""
+        return all(probe.name in COUNTS for probe in self.probes)
+
+    def finer(self) -> Pass:
+        """The pass at nodes twice as close."""
+        grid = 1 if self.nodes.kind == "grid" else 0
+        count = 2 * (self.nodes.count - grid) + grid
+        return dataclasses.replace(self, nodes=Nodes(self.nodes.kind, count))
 
 
 def as_probes(value: Any) -> tuple[Probe, ...]:

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxexpr import MLP, Interrupted, curves, ensemble, estimate, laws
+from jaxexpr import MLP, Interrupted, curves, estimate, laws, runner
 from jaxexpr.checkpoint import load_gathered, save_gathered, write_atomically
 from jaxexpr.moments import Gathered, Moments
 
@@ -158,7 +158,7 @@ def test_damage_never_passes_for_numbers(tmp_path):
 def test_a_finished_estimate_is_read_back_and_draws_nothing(tmp_path, whole, monkeypatch):
     path = tmp_path / "run"
     assert_same(run(checkpoint=path), whole)
-    monkeypatch.setattr(ensemble, "_merge", None)  # no further network can be counted
+    monkeypatch.setattr(runner, "_merge", None)  # no further network can be counted
     assert_same(run(checkpoint=str(path)), whole)
     assert_same(run(draws=20, checkpoint=path), whole)  # draws are the total
 
@@ -194,7 +194,7 @@ def test_a_checkpoint_of_another_estimate_is_refused(tmp_path, other):
 
 @pytest.mark.parametrize("chunks", [0, 1, 3])
 def test_ctrl_c_keeps_what_was_gathered(tmp_path, whole, monkeypatch, chunks):
-    path, original, calls = tmp_path / "run", ensemble._merge, itertools.count()
+    path, original, calls = tmp_path / "run", runner._merge, itertools.count()
 
     def stop(*arguments):
         if next(calls) == chunks:
@@ -202,7 +202,7 @@ def test_ctrl_c_keeps_what_was_gathered(tmp_path, whole, monkeypatch, chunks):
         return original(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ensemble, "_merge", stop)
+        patch.setattr(runner, "_merge", stop)
         with pytest.raises(Interrupted) as caught:
             run(checkpoint=path)
     assert isinstance(caught.value, KeyboardInterrupt)
@@ -217,7 +217,7 @@ def test_ctrl_c_keeps_what_was_gathered(tmp_path, whole, monkeypatch, chunks):
 def die_while_writing(path: str, write: int) -> None:
     """Kill this process half-way through the writing of checkpoint number `write`."""
     clock, writes, savez = itertools.count(0, 10), itertools.count(), np.savez
-    ensemble.time = types.SimpleNamespace(monotonic=lambda: next(clock))  # every chunk is saved
+    runner.time = types.SimpleNamespace(monotonic=lambda: next(clock))  # every chunk is saved
 
     def half(file, **arrays):
         savez(file, **arrays)

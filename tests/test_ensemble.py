@@ -14,12 +14,12 @@ from jaxexpr import (
     Interrupted,
     batches,
     curves,
-    ensemble,
     estimate,
     kernel,
     laws,
     measure,
     probe,
+    runner,
     trajectory,
 )
 
@@ -199,7 +199,7 @@ def test_a_stated_error_is_reached_and_no_more(segment):
 def test_interrupt_hands_over_what_was_gathered(segment, monkeypatch):
     calls = []
 
-    original = ensemble._merge
+    original = runner._merge
 
     def stop(*args):
         calls.append(args)
@@ -207,10 +207,10 @@ def test_interrupt_hands_over_what_was_gathered(segment, monkeypatch):
             raise KeyboardInterrupt
         return original(*args)
 
-    monkeypatch.setattr(ensemble, "_merge", stop)
+    monkeypatch.setattr(runner, "_merge", stop)
     with pytest.raises(Interrupted) as caught:
         estimate(NET, segment(6), key=KEY, draws=100, chunk=10)
-    monkeypatch.setattr(ensemble, "_merge", original)
+    monkeypatch.setattr(runner, "_merge", original)
     partial = caught.value.estimates
     assert partial["growth"].draws == 20
     extended = estimate(NET, segment(6), key=KEY, draws=80, extend=partial)

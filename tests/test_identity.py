@@ -11,6 +11,7 @@ import pytest
 from jaxexpr import MLP, curves, estimate, kernels, laws, probe
 from jaxexpr.activations import Activation
 from jaxexpr.identity import fingerprint
+from jaxexpr.jobs import Along
 
 KEY = jax.random.key(0)
 NET = MLP((2, 8, 8), laws.Gaussian(1.5), laws.Zero())
@@ -21,7 +22,7 @@ def mark(net=NET, curve=LINE, key=KEY, probes=("length",), **options):
     curve, passes = kernels.checked(
         net, curve, probes, options.get("method", "auto"), options.get("points")
     )
-    return fingerprint(net, curve, key, passes)
+    return fingerprint(net, curve, key, Along(passes))
 
 
 def stretched(c):
@@ -89,9 +90,10 @@ _OTHER = """
 import jax, numpy as np
 from jaxexpr import MLP, curves, kernels, laws
 from jaxexpr.identity import fingerprint
+from jaxexpr.jobs import Along
 net = MLP((2, 8), laws.Sparse(laws.Gaussian(1.5), 0.5), laws.Zero(), "tanh")
 curve, passes = kernels.checked(net, curves.line([0.0, 1.0], [1.0, 0.0]), ("length",), "auto", None)
-print(fingerprint(net, curve, jax.random.key(0), passes))
+print(fingerprint(net, curve, jax.random.key(0), Along(passes)))
 """
 
 

@@ -9,9 +9,9 @@ import pytest
 
 ORDER = [
     "checks", "noise", "laws", "activations", "curves", "networks", "given", "products",
-    "propagation", "exact", "exactly", "rice", "probes",
-    "progress", "moments", "boundary", "checkpoint", "kernels", "batches", "identity", "ensemble",
-    "verdicts",
+    "propagation", "exact", "theory", "exactly", "rice", "probes",
+    "progress", "moments", "boundary", "checkpoint", "jobs", "kernels", "batches", "identity",
+    "runner", "ensemble", "verdicts",
 ]  # fmt: skip
 
 

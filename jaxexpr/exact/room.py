@@ -55,21 +55,23 @@ def guess(
     widths: Sequence[int],
     levels: int,
     stretches: int,
-    share: float | None = None,
+    shares: Sequence[float] | None = None,
 ) -> tuple[Block, ...]:
     """Room to begin with.
 
-    widths : of each layer. levels : breakpoints of the activation. share : how often a unit crosses
-        its breakpoints on one stretch; by default half of the units cross a whole segment.
+    widths : of each layer. levels : breakpoints of the activation. shares : how often a unit of
+        each layer crosses its breakpoints on one stretch; by default half of the units cross a
+        whole segment.
     """
-    known = share is not None
-    if share is None:
-        share = levels * (0.5 if stretches <= 4 else 2.0 / stretches)
+    known = shares is not None
+    if shares is None:
+        shares = [levels * (0.5 if stretches <= 4 else 2.0 / stretches)] * len(widths)
     room, total = [], 0.0
     for first, layers in cut:
-        mean = share * max(widths[first : first + layers])
+        means = [shares[i] * widths[i] for i in range(first, first + layers)]
+        mean = max(means)
         new = mean + 4 * math.sqrt(mean) + 4
-        total += layers * (mean if known else new)
+        total += sum(means) if known else layers * new
         size = total + 2 + (4 * math.sqrt(total) + 4 if known else 0)
         room.append(Block(first, layers, _fine(new), _fine(size)))
     return tuple(room)

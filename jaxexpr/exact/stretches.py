@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxexpr.activations import Activation
-from jaxexpr.exact import arcs, crossings, lines
+from jaxexpr.exact import arcs, crossings, levels, lines
 from jaxexpr.exact.room import Block
 from jaxexpr.propagation import power_of_two
 
@@ -49,7 +49,10 @@ class Totals(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What a stretch says: totals, states at its ends, room it asked for, its last rows."""
+    """What a stretch says: totals, states at its ends, room it asked for, its last rows.
+
+    extra : what a caller's own look at the layers saw, block by block, layers leading.
+    """
 
     totals: Totals
     first: list[jax.Array]
@@ -57,6 +60,7 @@ class Said(NamedTuple):
     needed: jax.Array
     start: jax.Array
     rows: Any
+    extra: list[Any] = []  # noqa: RUF012
 
 
 def _totals(seen: Any, kind: Any, index: Any) -> Totals:
@@ -88,6 +92,7 @@ def through(
     layers: Sequence[tuple[Any, Callable[[Any], tuple[jax.Array, jax.Array]]]],
     activation: Activation,
     plan: tuple[Block, ...],
+    look: Callable[[Any, jax.Array, jax.Array, Block | None], Any] | None = None,
 ) -> Said:
     """Send one stretch through a network.
 
@@ -96,12 +101,14 @@ def through(
     stretch : one of ``begin``.
     layers : for each block, what to loop over (leading axis: its layers) and a function from one
         slice of it to ``(W, b)``.
+        One item more than `plan` has blocks is a last layer whose crossings alone are counted.
+    look : from the image below a layer, W, b and the layer's block to anything (``Said.extra``).
     """
     kind: Any = lines if len(stretch) == 3 else arcs
     rows = kind.start(*stretch)
     start = kind.length(rows)
-    said = []
-    for (slices, make), block in zip(layers, plan, strict=True):
+    said, extra = [], []
+    for (slices, make), block in zip(layers, plan, strict=False):
 
         def body(rows: Any, step: Any, make: Any = make, block: Block = block) -> Any:
             index, item = step
@@ -109,20 +116,53 @@ def through(
             room = {"new": block.new, "size": block.size}
             seen = kind.advance(rows, weights, biases, activation, index=index, **room)
             changes = seen.changes
-            return seen.rows, (_totals(seen, kind, index), changes.first, changes.last, seen.needed)
+            told = _totals(seen, kind, index), changes.first, changes.last, seen.needed
+            return seen.rows, (told, look(rows, weights, biases, block) if look else ())
 
         indices = jnp.arange(block.first, block.first + block.layers, dtype=jnp.int32)
         if block.layers == 1:
             rows, out = body(rows, (block.first, jax.tree.map(lambda x: x[0], slices)))
-            said.append(jax.tree.map(lambda x: x[None], out))
+            out = jax.tree.map(lambda x: x[None], out)
         else:
             rows, out = lax.scan(body, _padded(rows, block.size), (indices, slices))
-            said.append(out)
+        said.append(out[0])
+        extra.append(out[1])
+    if len(layers) > len(plan):
+        slices, make = layers[-1]
+        weights, biases = make(jax.tree.map(lambda x: x[0], slices))
+        said.append(jax.tree.map(lambda x: x[None], _counted(rows, weights, biases, activation)))
+        seen = look(rows, weights, biases, None) if look else ()
+        extra.append(jax.tree.map(lambda x: x[None], seen))
     totals, first, last, needed = zip(*said, strict=True)
     joined = jax.tree.map(lambda *x: jnp.concatenate(x), *totals)
     lost = lax.cummax(jnp.isinf(joined.length).astype(jnp.int32)) > 0
     joined = joined._replace(length=jnp.where(lost, jnp.inf, joined.length))
-    return Said(joined, list(first), list(last), jnp.concatenate(needed), start, rows)
+    return Said(joined, list(first), list(last), jnp.concatenate(needed), start, rows, extra)
+
+
+def _counted(
+    rows: Any, weights: jax.Array, biases: jax.Array, activation: Activation
+) -> tuple[Totals, jax.Array, jax.Array, jax.Array]:
+    """What a layer says of which the crossings alone are counted; all else is 0."""
+    found = levels.count(rows, weights, biases, activation.breakpoints or ())
+    zero = jnp.zeros((), biases.dtype)
+    none = jnp.zeros((), jnp.int32)
+    totals = Totals(
+        length=jnp.where(found.sound, zero, jnp.inf),
+        exponent=rows.exponent,
+        share=zero,
+        growth=zero,
+        squared=zero,
+        survives=zero,
+        log=zero,
+        still=none,
+        crossings=jnp.sum(found.total, dtype=jnp.int32),
+        pieces=none,
+    )
+    ends = (found.first.reshape(-1), found.last.reshape(-1))
+    if not activation.breakpoints:
+        ends = (jnp.zeros(1, jnp.uint32),) * 2
+    return totals, *ends, jnp.stack([none, none])
 
 
 def _padded(rows: Any, size: int) -> Any:

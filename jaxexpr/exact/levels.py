@@ -1,0 +1,169 @@
+"""Crossings of any levels by a layer's pre-activations, known from the image below it alone.
+
+On a piece of the image below, each pre-activation is affine, or ``a cos t + b sin t + c``: whether
+it crosses a level follows from its values at both ends and at its extremum. Nothing is put into the
+image, so this is all that the last layer costs where crossings are only counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxexpr.exact import crossings
+from jaxexpr.exact.arcs import Arcs
+from jaxexpr.exact.lines import ROUNDINGS
+from jaxexpr.products import dot
+from jaxexpr.propagation import norms, power_of_two
+
+
+class Counted(NamedTuple):
+    """Crossings of each of m levels by the k units of a layer on a stretch of a curve.
+
+    Attributes
+    ----------
+    total : of all units, ``(m,)``.
+    first, last : which units are beyond the level at the beginning and at the end, packed,
+        ``(m, words)``.
+    sound : whether no value overflowed.
+    """
+
+    total: jax.Array
+    first: jax.Array
+    last: jax.Array
+    sound: jax.Array
+
+
+class Parts(NamedTuple):
+    """Values of k units on consecutive parts of pieces, on each of which they are monotone.
+
+    Attributes
+    ----------
+    ends : values at both ends, and at the extremum of a piece between them, ``(p, k)`` each.
+    slack : what counts as 0 at any of them, ``(p, k)``.
+    weight : of the level at each of the ends, 0 of a direction at infinity.
+    real : how many pieces are real.
+    """
+
+    ends: list[jax.Array]
+    slack: list[jax.Array]
+    weight: list[jax.Array]
+    real: jax.Array
+
+
+def parts_of(rows: Any, weights: jax.Array, biases: jax.Array, tallest: float = 0.0) -> Parts:
+    """Pre-activations ``z @ weights + biases`` of an image z, where they can turn.
+
+    tallest : largest size of a level that they are compared with.
+    """
+    dtype = biases.dtype
+    eps = ROUNDINGS * np.finfo(dtype).eps
+    unit = power_of_two(-rows.exponent, dtype)
+    biases = biases * unit
+    columns, high = norms(weights.T), jnp.abs(biases) + tallest * unit
+    if not isinstance(rows, Arcs):
+        h = dot(rows.z, weights) + rows.weight[:, None] * biases[None]
+        tall = jnp.sqrt(jnp.sum(rows.z * rows.z, axis=1))
+        slack = eps * (tall[:, None] * columns[None] + rows.weight[:, None] * high[None])
+        ones = rows.weight[:, None]
+        return Parts([h[:-1], h[1:]], [slack[:-1], slack[1:]], [ones[:-1], ones[1:]], rows.pieces)
+    a, b, c, slack = round_parts(rows, weights, biases, high, eps)
+    low, top, end, _ = turning(a, b, c, rows.t)
+    one = jnp.ones((1, 1), dtype)
+    return Parts([low, top, end], [slack] * 3, [one] * 3, rows.pieces)
+
+
+def round_parts(
+    arcs: Arcs, weights: jax.Array, biases: jax.Array, high: jax.Array, eps: float
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """Coefficients ``a, b, c`` of the pre-activations on arcs, and their rounding; ``(p, k)``."""
+    pieces = arcs.coefficients.shape[0]
+    flat = arcs.coefficients.reshape(3 * pieces, -1)
+    h = dot(flat, weights).reshape(pieces, 3, -1)
+    tall = jnp.sum(norms(flat).reshape(pieces, 3), axis=1)
+    slack = eps * (tall[:, None] * norms(weights.T)[None] + high[None])
+    return h[:, 0], h[:, 1], h[:, 2] + biases[None], slack
+
+
+def turning(
+    a: jax.Array, b: jax.Array, c: jax.Array, t: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array, tuple[jax.Array, jax.Array]]:
+    """Values at the beginning, the extremum and the end of pieces between ``t``.
+
+    Without an extremum the middle value is that at the end. Also whether a piece begins rising, and
+    whether it turns.
+    """
+    begin, end = ((jnp.cos(x)[:, None], jnp.sin(x)[:, None]) for x in (t[:-1], t[1:]))
+    slope, later = (b * cos - a * sin for cos, sin in (begin, end))
+    rising = slope > 0
+    turns = (rising & (later < 0)) | (~rising & (later > 0))
+    low, high = (a * cos + b * sin + c for cos, sin in (begin, end))
+    radius = jnp.sqrt(a * a + b * b)
+    top = c + jnp.where(rising, radius, -radius)
+    return low, jnp.where(turns, top, high), high, (rising, turns)
+
+
+class States(NamedTuple):
+    """Which units are beyond a level on the parts of each piece, ``(p, k)``.
+
+    Attributes
+    ----------
+    begins, stops : at the two ends of the piece.
+    crosses : in each part, whether it crosses the level inside.
+    inner : whether the state changes between two parts of the piece.
+    """
+
+    begins: jax.Array
+    stops: jax.Array
+    crosses: list[jax.Array]
+    inner: jax.Array
+
+
+def states_of(parts: Parts, level: Any) -> States:
+    """Compare with a level; a part that does not cross it is beyond it where any value of it is."""
+    ends = []
+    for value, slack, weight in zip(parts.ends, parts.slack, parts.weight, strict=True):
+        above = value - level * weight
+        ends.append(jnp.where(jnp.abs(above) <= slack, 0, above))
+    begins, stops, crosses = [], [], []
+    for before, after in zip(ends, ends[1:], strict=False):
+        strict = ((before > 0) & (after < 0)) | ((before < 0) & (after > 0))
+        either = (before > 0) | (after > 0)
+        begins.append(jnp.where(strict, before > 0, either))
+        stops.append(jnp.where(strict, after > 0, either))
+        crosses.append(strict)
+    if len(crosses) == 1:
+        return States(begins[0], stops[0], crosses, jnp.zeros_like(begins[0]))
+    # A part without extent is in the state of the other one.
+    still = parts.ends[1] == parts.ends[2]
+    begins[1], stops[1] = (jnp.where(still, stops[0], s) for s in (begins[1], stops[1]))
+    return States(begins[0], stops[1], crosses, stops[0] != begins[1])
+
+
+def count(rows: Any, weights: jax.Array, biases: jax.Array, levels: Sequence[float]) -> Counted:
+    """Count the crossings of `levels` by a layer above the image `rows` (of lines or arcs)."""
+    parts = parts_of(rows, weights, biases, max((abs(x) for x in levels), default=0.0))
+    scale = power_of_two(-rows.exponent, biases.dtype)
+    sound = jnp.all(jnp.stack([jnp.isfinite(jnp.max(jnp.abs(v))) for v in parts.ends]))
+    pieces = parts.ends[0].shape[0]
+    real = jnp.arange(pieces, dtype=jnp.int32) < parts.real
+    joined = jnp.arange(1, pieces, dtype=jnp.int32) < parts.real
+    totals, firsts, lasts = [], [], []
+    for level in levels:
+        states = states_of(parts, level * scale if level else 0.0)
+        inside = sum(crossings.ones(crossings.pack(x)) for x in (*states.crosses, states.inner))
+        between = crossings.pack(states.stops[:-1]) ^ crossings.pack(states.begins[1:])
+        total = jnp.sum(jnp.where(real, inside, 0), dtype=jnp.int32)
+        total += jnp.sum(jnp.where(joined, crossings.ones(between), 0), dtype=jnp.int32)
+        totals.append(total)
+        firsts.append(crossings.pack(states.begins[:1])[0])
+        lasts.append(crossings.pack(lax.dynamic_slice_in_dim(states.stops, parts.real - 1, 1))[0])
+    if not levels:
+        none = jnp.zeros((0, 1), jnp.uint32)
+        return Counted(jnp.zeros(0, jnp.int32), none, none, sound)
+    return Counted(jnp.stack(totals), jnp.stack(firsts), jnp.stack(lasts), sound)

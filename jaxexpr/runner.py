@@ -1,0 +1,202 @@
+"""The one runner: many random networks, means with errors, continued where they were left.
+
+Network i of a run is the one of ``jax.random.fold_in(key, i)`` in every cell of a sweep; nothing
+depends on how networks are cut into chunks.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxexpr import checks
+from jaxexpr.batches import Pace, default_memory, layout, stepper
+from jaxexpr.checkpoint import load_gathered, save_gathered
+from jaxexpr.identity import fingerprint
+from jaxexpr.jobs import ROOM, Job
+from jaxexpr.moments import Estimate, Gathered, Moments
+from jaxexpr.networks import precision
+from jaxexpr.progress import Bar
+
+PILOTS = 16  # networks at which a discretisation error is looked at
+MOST_POINTS = 2**17
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a run; ``estimates`` holds what was gathered, ready to be extended."""
+
+    def __init__(self, estimates: dict[str, Estimate]) -> None:
+        super().__init__("interrupted; .estimates holds the networks done so far")
+        self.estimates = estimates
+
+
+def gather(
+    job: Job,
+    net: Any,
+    data: Any,
+    *,
+    key: jax.Array,
+    draws: int,
+    target: float | None = None,
+    refine: float | None = None,
+    most_points: int | None = None,
+    extend: Mapping[str, Estimate] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    chunk: int | None = None,
+    batch: int | None = None,
+    memory: float | None = None,
+    progress: bool | None = None,
+    title: str = "networks",
+) -> dict[str, Estimate]:
+    """Do a job in many random networks; the options are those of ``estimate``."""
+    checks.random_key("key", key)
+    draws = checks.integer("draws", draws)
+    target = None if target is None else checks.positive("target", target)
+    refine = None if refine is None else checks.positive("refine", refine)
+    if most_points is not None and refine is None:
+        raise ValueError(f"most_points={most_points} without refine: say refine=0.01, for instance")
+    most = checks.integer("most_points", MOST_POINTS if most_points is None else most_points)
+    chunk = None if chunk is None else checks.integer("chunk", chunk)
+    budget = default_memory() if memory is None else checks.positive("memory", memory)
+    if not isinstance(checkpoint, str | os.PathLike | None):
+        raise ValueError(f"checkpoint={checks.shown(checkpoint)}: give a path")
+    path = None if checkpoint is None else Path(checkpoint)
+    if path is not None and extend:
+        raise ValueError(
+            f"checkpoint={str(path)!r} and extend are two places to go on from: give one of them"
+        )
+    job = job.within(net, budget)
+    if refine is not None:
+        job = _refined(job, net, data, key, min(draws, PILOTS), refine, most, budget, batch)
+    mark = fingerprint(net, data, key, job)
+    gathered = _continued(extend, mark, job.names)
+    if path is not None and path.exists():
+        gathered = load_gathered(path, mark)
+    first = next(iter(gathered.values())).draws if gathered else 0
+    total = draws + (next(iter(extend.values())).draws if extend else 0)
+
+    shape = layout(net, job, budget, batch)
+    with precision(net.dtype), Bar(total, title, progress) as bar:
+        step = stepper(net, data, key, job, shape)
+        pace, saved = Pace(shape, chunk, steady=target is not None), time.monotonic()
+        try:
+            while first < total and not _reached(gathered, target):
+                count = min(pace.count(first), total - first)
+                numbers = pace.timed(lambda: step(first, count))  # noqa: B023
+                needed = numbers.pop(ROOM, None)
+                wider = None if needed is None else job.wider(needed, net, budget)
+                if wider is not None:  # these networks again, and all that follow, with more room
+                    job = wider
+                    shape = layout(net, job, budget, batch)
+                    step = stepper(net, data, key, job, shape)
+                    continue
+                gathered = _merge(gathered, numbers, mark, count)
+                first += count
+                if path is not None and time.monotonic() - saved > 5:
+                    save_gathered(path, gathered)
+                    saved = time.monotonic()
+                bar.update(first)
+        except KeyboardInterrupt as stop:
+            if path is not None and gathered:
+                save_gathered(path, gathered)
+            raise Interrupted(_estimates(gathered, job, refine)) from stop
+    if path is not None:
+        save_gathered(path, gathered)
+    return _estimates(gathered, job, refine)
+
+
+def _refined(
+    job: Job,
+    net: Any,
+    data: Any,
+    key: jax.Array,
+    draws: int,
+    relative: float,
+    most: int,
+    budget: float,
+    batch: int | None,
+) -> Job:
+    """The job at as many points as the error asks for, or as the budget of points allows."""
+    while True:
+        finer = job.finer()
+        if finer is None or max(finer.how(name)[1] for name in finer.names) > most:
+            return job
+        pilot = gather(
+            job, net, data, key=key, draws=draws, memory=budget, batch=batch, progress=False
+        )
+        off = [one.discretisation > relative * np.abs(one.mean) for one in pilot.values()]
+        if not any(wrong.any() for wrong in off):
+            return job
+        job = finer
+
+
+def _merge(
+    gathered: dict[str, Gathered], numbers: dict[str, Any], mark: str, count: int
+) -> dict[str, Gathered]:
+    merged = {}
+    for name, (number, difference, dead, sound) in numbers.items():
+        value = np.asarray(number.value, np.float64)
+        broken = np.isinf(value) | (np.isnan(value) & ~sound)
+        new = Gathered(
+            Moments.of(value, number.exponent),
+            Moments.of(difference, number.exponent),
+            dead.sum(axis=0, dtype=np.float64),
+            broken.sum(axis=0),
+            count,
+            mark,
+        )
+        merged[name] = gathered[name].merge(new) if gathered else new
+    return merged
+
+
+def _estimates(
+    gathered: dict[str, Gathered], job: Job, tolerance: float | None
+) -> dict[str, Estimate]:
+    return {
+        name: gathered[name].estimate(name, *job.how(name), tolerance)
+        for name in job.names
+        if name in gathered
+    }
+
+
+def _reached(gathered: dict[str, Gathered], target: float | None) -> bool:
+    if target is None or not gathered:
+        return False
+    for one in gathered.values():
+        count, mean, squares, _ = one.moments
+        if np.any(count < 2):
+            return False
+        error = np.sqrt(squares / (count - 1) / count)
+        if np.any(error > target * np.abs(mean)):
+            return False
+    return True
+
+
+def _continued(
+    extend: Mapping[str, Estimate] | None, mark: str, names: list[str]
+) -> dict[str, Gathered]:
+    if extend is None:
+        return {}
+    whole = isinstance(extend, Mapping) and all(isinstance(e, Estimate) for e in extend.values())
+    if not whole:
+        raise ValueError(f"extend={checks.shown(extend)}: give what estimate returned")
+    if not extend:
+        return {}
+    if sorted(extend) != sorted(names):
+        raise ValueError(
+            f"extend holds {sorted(extend)} and probes are {sorted(names)}: give the same"
+        )
+    gathered = {name: item.gathered for name, item in extend.items() if item.gathered is not None}
+    if len(gathered) < len(extend):
+        raise ValueError("extend holds estimates read from a file or made of samples: draw anew")
+    if any(item.fingerprint != mark for item in gathered.values()):
+        raise ValueError(
+            "extend comes from another net, curve, key, method or points: give the same ones"
+        )
+    return gathered
