@@ -3,11 +3,13 @@
 from jaxexpr import curves, datasets, exact, laws, theory
 from jaxexpr.activations import Activation
 from jaxexpr.boundary import boundary_volume
+from jaxexpr.dichotomies import dichotomies
 from jaxexpr.ensemble import estimate
 from jaxexpr.kernels import kernel, measure, trajectory
 from jaxexpr.moments import Estimate
 from jaxexpr.networks import MLP
-from jaxexpr.probes import Probe, probe
+from jaxexpr.perturbations import perturbations
+from jaxexpr.probes import Probe, crossings, probe
 from jaxexpr.runner import Interrupted
 from jaxexpr.verdicts import Verdict, judge, verdict
 
@@ -21,14 +23,17 @@ __all__ = [
     "Probe",
     "Verdict",
     "boundary_volume",
+    "crossings",
     "curves",
     "datasets",
+    "dichotomies",
     "estimate",
     "exact",
     "judge",
     "kernel",
     "laws",
     "measure",
+    "perturbations",
     "probe",
     "theory",
     "trajectory",

@@ -19,6 +19,7 @@ from jaxexpr import checks, noise
 from jaxexpr.curves import Curve
 from jaxexpr.exact import room as rooms
 from jaxexpr.exact import starts, stretches
+from jaxexpr.exact.pieces import counting
 from jaxexpr.networks import MLP, LayerSpec
 from jaxexpr.propagation import power_of_two
 from jaxexpr.theory.mean_field import mean_field_growth
@@ -116,9 +117,11 @@ def within(room: Room, net: MLP, budget: float) -> Room:
 
 
 def measured(
-    net: MLP, key: jax.Array, curve: Curve, room: Room
-) -> tuple[dict[str, tuple[Any, Any]], jax.Array, jax.Array]:
+    net: MLP, key: jax.Array, curve: Curve, room: Room, beside: tuple[float, ...] = ()
+) -> tuple[dict[Any, tuple[Any, Any]], jax.Array, jax.Array]:
     """Draw one network and measure a curve exactly.
+
+    beside : other levels than the activation's, whose crossings are counted too.
 
     Returns
     -------
@@ -139,11 +142,13 @@ def measured(
     begun = starts.begin(curve, room.parts, dtype)
 
     def through(stretch: Any) -> stretches.Said:
-        return stretches.through(stretch, layers, net.activation, room.plan)
+        return stretches.through(stretch, layers, net.activation, room.plan, counting(beside))
 
     said = stretches.over(through, begun, room.parts)
     totals, _ = stretches.total(said)
-    return numbers(totals, jnp.sum(said.start)), totals.still, said.needed.max(axis=0)
+    counts = stretches.level_totals(said.extra) if beside else ()
+    found = numbers(totals, jnp.sum(said.start), counts, beside)
+    return found, totals.still, said.needed.max(axis=0)
 
 
 def drawing(
@@ -160,12 +165,15 @@ def drawing(
     return draw
 
 
-def numbers(totals: stretches.Totals, start: Any) -> dict[str, tuple[Any, Any]]:
+def numbers(
+    totals: stretches.Totals, start: Any, counts: Any = (), beside: tuple[float, ...] = ()
+) -> dict[Any, tuple[Any, Any]]:
     """Return ``{probe: (value, exponent)}``, each ``(depth,)``; the number is value 2**exponent.
 
     NaN, length included, from the layer on in which values overflow.
 
     start : length of the curve itself.
+    counts : crossings of the levels `beside`, ``(depth, m)``; their keys are the levels.
     """
     one = totals
     dtype = one.length.dtype
@@ -174,7 +182,7 @@ def numbers(totals: stretches.Totals, start: Any) -> dict[str, tuple[Any, Any]]:
     shift = one.exponent - jnp.concatenate([plain[:1], one.exponent[:-1]])
     sound = jnp.isfinite(one.length)
     log = _log(one.length) + one.exponent.astype(dtype) * np.asarray(math.log(2), dtype)
-    found = {
+    found: dict[Any, tuple[Any, Any]] = {
         "length": (one.length, one.exponent),
         "log_length": (log, plain),
         "length_ratio": (_over(one.length, below) * power_of_two(shift, dtype), plain),
@@ -183,7 +191,10 @@ def numbers(totals: stretches.Totals, start: Any) -> dict[str, tuple[Any, Any]]:
         "log_growth": (_over(one.log, one.survives), plain),
         "transitions": (one.crossings.astype(dtype), plain),
         "pieces": (one.pieces.astype(dtype), plain),
+        "patterns": (one.pieces.astype(dtype), plain),
+        "network_transitions": (jnp.cumsum(one.crossings).astype(dtype), plain),
     }
+    found |= {level: (counts[:, i].astype(dtype), plain) for i, level in enumerate(beside)}
     return {name: (jnp.where(sound, v, jnp.nan), e) for name, (v, e) in found.items()}
 
 

@@ -19,7 +19,7 @@ from jaxexpr.curves import Curve
 from jaxexpr.exact import room
 from jaxexpr.exactly import measured, more_room, within
 from jaxexpr.networks import MLP
-from jaxexpr.probes import Number, Pass, left_out
+from jaxexpr.probes import Number, Pass, Probe, left_out
 from jaxexpr.propagation import Layer, propagate
 
 ROOM = "room that was needed"
@@ -135,11 +135,33 @@ def seen_of_layer(
     seen: dict[str, Any] = {}
     for probe in item.probes:
         number = probe(layer)
+        if probe.finish is not None:
+            rough = probe(fewer).value if coarser and fewer is not None else None
+            seen[probe.name] = (number.value, rough, dead, sound)
+            continue
         if not coarser:
             seen[probe.name] = (number,)
             continue
         rough = jnp.full_like(number.value, jnp.nan) if fewer is None else probe(fewer).value
         seen[probe.name] = (number, rough - number.value, dead, sound)
+    return seen
+
+
+def finished(item: Pass, seen: dict[str, Any], *, coarser: bool) -> dict[str, Any]:
+    """What ``seen_of_layer`` said of all layers, stacked, with the last step of those that have one.
+
+    Numbers that span layers come from it in the precision of the others.
+    """
+    for probe in item.probes:
+        if probe.finish is None:
+            continue
+        raw, rough, dead, sound = seen[probe.name]
+        value, fewer = (
+            None if x is None else probe.finish(x).astype(dead.dtype) for x in (raw, rough)
+        )
+        number = Number(value, jnp.zeros(dead.shape, jnp.int32))
+        moved = jnp.full_like(dead, jnp.nan) if fewer is None else fewer - value
+        seen[probe.name] = (number, moved, dead, sound) if coarser else (number,)
     return seen
 
 
@@ -158,7 +180,8 @@ def observe(
             seen |= _seen_exactly(net, key, curve, item, coarser=coarser)
             continue
         look = functools.partial(seen_of_layer, item, coarser=coarser)
-        seen |= propagate(net, key, curve, item.nodes, look, gram=item.gram)
+        said = propagate(net, key, curve, item.nodes, look, gram=item.gram)
+        seen |= finished(item, said, coarser=coarser)
     return seen
 
 
@@ -166,13 +189,13 @@ def _seen_exactly(
     net: MLP, key: jax.Array, curve: Curve, item: Pass, *, coarser: bool
 ) -> dict[str, Any]:
     """As ``observe``, of an exact pass; and under ``ROOM`` the room that it needed."""
-    numbers, still, needed = measured(net, key, curve, item.room)
+    numbers, still, needed = measured(net, key, curve, item.room, item.levels)
     planned = sum(block.layers for block in item.room.plan)
     enough = jnp.logical_not(jnp.any(room.short(item.room.plan, needed[:planned])))
     sound = jnp.isfinite(numbers["length"][0])
     seen: dict[str, Any] = {ROOM: needed} if coarser else {}
     for probe in item.probes:
-        value, exponent = numbers[probe.name]
+        value, exponent = exact_number(probe, numbers)
         if not coarser:
             # Nobody can give more room inside the caller's own function.
             seen[probe.name] = (Number(jnp.where(enough, value, jnp.nan), exponent),)
@@ -180,3 +203,11 @@ def _seen_exactly(
         dead = still.astype(value.dtype)
         seen[probe.name] = (Number(value, exponent), jnp.zeros_like(value), dead, sound)
     return seen
+
+
+def exact_number(probe: Probe, numbers: dict[Any, Any]) -> Number:
+    """The number of a probe, out of what ``exactly.numbers`` returns."""
+    if not probe.levels:
+        return Number(*numbers[probe.name])
+    total = sum(numbers[level][0] for level in probe.levels)
+    return Number(total, numbers[probe.levels[0]][1])

@@ -20,7 +20,7 @@ from jaxexpr.curves import Curve, as_curve
 from jaxexpr.exact.pieces import totals
 from jaxexpr.exactly import first_room
 from jaxexpr.given import fitting, given
-from jaxexpr.jobs import observe, probe_names, seen_of_layer
+from jaxexpr.jobs import exact_number, finished, observe, probe_names, seen_of_layer
 from jaxexpr.networks import MLP, Params, double_enabled, over_sweep, precision
 from jaxexpr.probes import Number, Pass, plan
 from jaxexpr.products import dot
@@ -135,8 +135,10 @@ def measure(
         others = tuple(item for item in passes if item.method != "exact")
         numbers = _measured_jit(params, curve.astype(dtype), phi, others) if others else {}
         if exact:
-            found = exactly.numbers(*jax.tree.map(jnp.asarray, totals(params, curve, phi, dtype)))
-            numbers |= {p.name: Number(*found[p.name]) for item in exact for p in item.probes}
+            beside = exact[0].levels
+            told = jax.tree.map(jnp.asarray, totals(params, curve, phi, dtype, beside))
+            found = exactly.numbers(*told, beside)
+            numbers |= {p.name: exact_number(p, found) for p in exact[0].probes}
     numbers = {name: numbers[name] for name in probe_names(passes)}
     return {
         name: np.ldexp(np.asarray(n.value, np.float64), np.asarray(n.exponent))
@@ -240,7 +242,8 @@ def _measured(
     seen: dict[str, Any] = {}
     for item in passes:
         look = functools.partial(seen_of_layer, item, coarser=False)
-        seen |= propagate_params(params, phi, curve, item.nodes, look)
+        said = propagate_params(params, phi, curve, item.nodes, look)
+        seen |= finished(item, said, coarser=False)
     return {name: seen[name][0] for name in probe_names(passes)}
 
 

@@ -21,15 +21,19 @@ the degree to put it back.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxexpr import checks
+from jaxexpr.exact.crossings import distinct, pack_all
 from jaxexpr.exact.pieces import exact_activation, exact_curve, has_pieces
+from jaxexpr.noise import threefry2x32
 from jaxexpr.propagation import Layer, Nodes, norms, power_of_two
 from jaxexpr.rice import crossing_rate
 
@@ -61,6 +65,10 @@ class Probe:
     log : the number is the logarithm of one of degree `degree`.
     gaussian : it is an expectation over dense Gaussian weights and Gaussian (or no) biases, and so
         refused of other laws and of given parameters.
+    finish : from what `measure` says of all layers, stacked ``(depth, ...)``, to one number a layer,
+        ``(depth,)``: for measures of all the layers up to this one. `measure` may then return an
+        array; the degree is 0.
+    levels : it counts the crossings of these levels by the layer's pre-activations.
     """
 
     name: str
@@ -71,9 +79,13 @@ class Probe:
     points: tuple[int, ...] = (TANGENT_POINTS, GRID_POINTS)
     log: bool = False
     gaussian: bool = False
+    finish: Callable[[jax.Array], jax.Array] | None = None
+    levels: tuple[float, ...] = ()
 
     def __call__(self, layer: Layer) -> Number:
         value = jnp.asarray(self.measure(layer))
+        if self.finish is not None:
+            return Number(value, jnp.zeros((), jnp.int32))
         if value.shape != ():
             raise ValueError(
                 f"probe {self.name!r} returns shape {value.shape}: return one number for a layer"
@@ -188,13 +200,77 @@ def _angle(layer: Layer) -> jax.Array:
     return jnp.where(alive, 2 * half, jnp.nan)
 
 
-def _transitions(layer: Layer) -> jax.Array:
+def _beyond(layer: Layer, levels: Sequence[float]) -> list[jax.Array]:
+    """Which units are beyond each level at each node, ``(m, width)`` each."""
+    dtype = layer.h.dtype
+    # Points are in units of a power of two, which matters to levels other than 0.
+    unit = power_of_two(-layer.points_exponent, dtype)
+    return [layer.h > (np.asarray(x, dtype) * unit if x else 0) for x in levels]
+
+
+def _crossings(layer: Layer, levels: Sequence[float]) -> jax.Array:
     total = jnp.zeros((), layer.h.dtype)
-    for breakpoint in layer.activation.breakpoints or ():
-        # Points are rescaled under homogeneous activations alone, whose breakpoint is 0.
-        beyond = layer.h > np.asarray(breakpoint, layer.h.dtype)
+    for beyond in _beyond(layer, levels):
         total = total + jnp.sum((beyond[1:] != beyond[:-1]).astype(layer.h.dtype))
     return total
+
+
+def _transitions(layer: Layer) -> jax.Array:
+    return _crossings(layer, layer.activation.breakpoints or ())
+
+
+@dataclasses.dataclass(frozen=True)
+class _Crossings:
+    """Crossings of some levels; equal levels compare equal, so they compile once."""
+
+    levels: tuple[float, ...]
+
+    def __call__(self, layer: Layer) -> jax.Array:
+        return _crossings(layer, self.levels)
+
+
+def crossings(*levels: float, name: str | None = None) -> Probe:
+    """A probe that counts crossings of these levels by the pre-activations of each layer.
+
+    What ``transitions`` counts at the breakpoints of a piecewise linear activation, at levels of
+    your own: thresholds of a smooth activation, or 0, where a read-out changes its sign (probe
+    ``"sign_changes"``). A jump over several levels counts each of them.
+
+    Raises ValueError for no level, one that is not finite, and a repeated one.
+
+    >>> crossings(-1.0, 1.0).name
+    'crossings(-1, 1)'
+    """
+    found = checks.sequence("levels", levels)
+    if not found or len(set(found)) < len(found):
+        raise ValueError(f"levels={levels}: give one or more levels, each once")
+    title = f"crossings({', '.join(f'{x:g}' for x in found)})" if name is None else name
+    return Probe(
+        title,
+        _Crossings(found),
+        nodes=("exact", "grid"),
+        points=(0, GRID_POINTS),
+        levels=found,
+    )
+
+
+def _codes(layer: Layer) -> jax.Array:
+    """Two words for each node that tell activation patterns of this layer apart, ``(m, 2)``."""
+    beyond = _beyond(layer, layer.activation.breakpoints or ())
+    words = pack_all(beyond, layer.h.shape[0])
+    place = lax.broadcasted_iota(jnp.uint32, words.shape, 1)
+    number = jnp.asarray(layer.index).astype(jnp.uint32)
+    mixed = threefry2x32((number, np.uint32(words.shape[1])), (words, place))
+    return jnp.stack([jnp.sum(x, axis=1, dtype=jnp.uint32) for x in mixed], axis=1)
+
+
+def _of_each(codes: jax.Array) -> jax.Array:
+    whole = jnp.ones(codes.shape[1], bool)
+    return jax.vmap(lambda one: distinct(one, whole))(codes)
+
+
+def _of_all_below(codes: jax.Array) -> jax.Array:
+    return _of_each(jnp.cumsum(codes, axis=0, dtype=jnp.uint32))
 
 
 def _expected_transitions(layer: Layer) -> jax.Array:
@@ -240,11 +316,35 @@ expected_transitions = Probe(
     points=(FINE_TANGENT_POINTS,),
     gaussian=True,
 )
+network_transitions = Probe(
+    "network_transitions",
+    _transitions,
+    nodes=("exact", "grid"),
+    points=(0, GRID_POINTS),
+    finish=functools.partial(jnp.cumsum, axis=0),
+)
+patterns = Probe(
+    "patterns",
+    _codes,
+    nodes=("exact", "grid"),
+    points=(0, GRID_POINTS),
+    finish=_of_all_below,
+)
+layer_patterns = Probe(
+    "layer_patterns", _codes, nodes=("grid",), points=(GRID_POINTS,), finish=_of_each
+)
+sign_changes = crossings(0.0, name="sign_changes")
 left_out = Probe("left_out", _left_out, 0, "segments", _BOTH, _COARSE)
 
 LENGTHS = ("length", "length_ratio", "log_length")  # of the whole curve
-BREAKS = ("transitions", "pieces", "expected_transitions")  # of piecewise linear networks alone
-COUNTS = ("transitions",)  # for which an exact pass need not know the last layer's image
+BREAKS = (  # of piecewise linear networks alone
+    "transitions", "network_transitions", "pieces", "patterns", "layer_patterns",
+    "expected_transitions",
+)  # fmt: skip
+COUNTS = (
+    "transitions",
+    "network_transitions",
+)  # for which an exact pass need not know the last layer's image
 NAMES = {
     p.name: p
     for p in (
@@ -257,7 +357,11 @@ NAMES = {
         norm,
         angle,
         transitions,
+        network_transitions,
+        sign_changes,
         pieces,
+        patterns,
+        layer_patterns,
         expected_transitions,
     )
 }
@@ -283,7 +387,12 @@ class Pass:
     @property
     def counted(self) -> bool:
         """Whether nothing but crossings is asked for."""
-        return all(probe.name in COUNTS for probe in self.probes)
+        return all(probe.name in COUNTS or probe.levels for probe in self.probes)
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """Levels, other than the activation's breakpoints, whose crossings are counted."""
+        return tuple(sorted({level for probe in self.probes for level in probe.levels}))
 
     def finer(self) -> Pass:
         """The pass at nodes twice as close."""
@@ -349,9 +458,10 @@ def plan(
         if item.name in BREAKS and activation.breakpoints is None:
             raise ValueError(
                 f"probes names {item.name!r}, which activation={activation.name!r} does not have "
-                "(it is smooth): use relu, leaky_relu, abs or hard_tanh"
+                "(it is smooth): give thresholds, probes=jaxexpr.crossings(-1, 1) for instance, or "
+                "use relu, leaky_relu, abs or hard_tanh"
             )
-        kind = _kind_of(item, method, points, curve)
+        kind = _kind_of(item, method, points, curve, activation)
         whole = exact_lengths and item.name in LENGTHS and not curve.whole
         if whole and (method, points) == ("auto", None) and activation.piecewise_linear:
             kind = "exact" if has_pieces(curve) else kind
@@ -363,7 +473,12 @@ def plan(
         if kind == "exact":
             exact_activation(activation)
             exact_curve("curve", curve)
-            if curve.whole and item.name not in ("transitions", "pieces"):
+            if item.name == "patterns" and curve.kind != "line":
+                raise ValueError(
+                    f"curve is a {curve.kind}, which may meet a region twice, and method='exact' "
+                    "counts 'patterns' on straight lines: ask for 'pieces', or use method='grid'"
+                )
+            if curve.whole and not (item.name in (*COUNTS, "pieces", "patterns") or item.levels):
                 raise ValueError(
                     f"curve is an infinite line, which has no {item.name!r}: ask for transitions "
                     "or pieces, or give a segment"
@@ -386,12 +501,14 @@ def plan(
     )
 
 
-def _kind_of(item: Probe, method: str, points: int | None, curve: Any) -> str:
+def _kind_of(item: Probe, method: str, points: int | None, curve: Any, activation: Any) -> str:
     """The kind of nodes, or ``"exact"``, at which a probe is measured."""
     if method in ("exact", "tangent", "grid"):
         return method
     if item.nodes[0] != "exact":
         return item.nodes[0]
-    if method == "auto" and points is None and has_pieces(curve):
-        return "exact"
+    exact = has_pieces(curve) and activation.piecewise_linear
+    if method == "auto" and points is None and exact:
+        if item.name != "patterns" or curve.kind == "line":
+            return "exact"
     return item.nodes[1] if len(item.nodes) > 1 else method

@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from jaxexpr import noise
-from jaxexpr.exact import flips, stretches
+from jaxexpr.exact import crossings, flips, stretches
 from jaxexpr.exact import room as rooms
 from jaxexpr.exactly import ROW_ARRAYS, drawing, spreading
 from jaxexpr.jobs import ROOM
@@ -301,7 +301,7 @@ class Sweep:
 
 
 def _different(codes: jax.Array) -> jax.Array:
-    return flips.distinct(codes, jnp.ones(codes.shape[0], bool))
+    return crossings.distinct(codes, jnp.ones(codes.shape[0], bool))
 
 
 def _changes(codes: jax.Array) -> jax.Array:

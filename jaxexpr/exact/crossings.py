@@ -33,7 +33,9 @@ def pack(bits: jax.Array) -> jax.Array:
     if room > units:
         bits = jnp.concatenate([bits, jnp.zeros((rows, room - units), bool)], axis=1)
     places = jnp.arange(WORD, dtype=jnp.uint32)[None, None, :]
-    return jnp.sum(bits.reshape(rows, -1, WORD).astype(jnp.uint32) << places, -1, dtype=jnp.uint32)
+    return jnp.sum(
+        bits.reshape(rows, room // WORD, WORD).astype(jnp.uint32) << places, -1, dtype=jnp.uint32
+    )
 
 
 def pack_all(bits: Sequence[jax.Array], rows: int) -> jax.Array:
@@ -126,6 +128,14 @@ def merge(row: jax.Array, keep: jax.Array, rows: int, count: jax.Array, size: in
     padding = at >= real
     left = jnp.where(padding, count - 1, left)
     return Merge(left, jnp.where(new & ~padding, slot, -1), real)
+
+
+def distinct(codes: jax.Array, valid: jax.Array) -> jax.Array:
+    """How many different codes ``(n, 2)`` there are among the `valid` ones ``(n,)``."""
+    unused, high, low = lax.sort((~valid, codes[:, 1], codes[:, 0]), num_keys=3)
+    new = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
+    fresh = jnp.concatenate([jnp.ones(1, bool), new])
+    return jnp.sum(fresh & ~unused, dtype=jnp.int32)
 
 
 NEVER = 2**30  # the layer of a row at which no unit changes

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxexpr.exact import crossings
 from jaxexpr.exact.arcs import Arcs
 from jaxexpr.exact.levels import Parts, round_parts, states_of, turning
 from jaxexpr.exact.lines import ROUNDINGS
@@ -88,14 +89,6 @@ def point_bits(points: int) -> np.ndarray:
     return np.where((number // BITS)[:, None] == np.arange(2)[None], one[:, None], np.uint32(0))
 
 
-def distinct(codes: jax.Array, valid: jax.Array) -> jax.Array:
-    """How many different codes there are among the valid ones; ``(n, 2)`` and ``(n,)``."""
-    unused, high, low = lax.sort((~valid, codes[:, 1], codes[:, 0]), num_keys=3)
-    new = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
-    fresh = jnp.concatenate([jnp.ones(1, bool), new])
-    return jnp.sum(fresh & ~unused, dtype=jnp.int32)
-
-
 def labellings(times: jax.Array, first: jax.Array) -> jax.Array:
     """Count the labellings that s points pass through.
 
@@ -114,4 +107,4 @@ def labellings(times: jax.Array, first: jax.Array) -> jax.Array:
     # Labels that flip at the same time flip together.
     later = jnp.concatenate([t, jnp.full((1,), jnp.inf, t.dtype)])
     here = jnp.concatenate([jnp.full((1,), -jnp.inf, t.dtype), t])
-    return distinct(walk, (here < later) & (here < jnp.inf))
+    return crossings.distinct(walk, (here < later) & (here < jnp.inf))

@@ -21,7 +21,7 @@ from jax import lax
 
 from jaxexpr import activations, checks
 from jaxexpr.curves import Curve, as_curve
-from jaxexpr.exact import crossings, room, starts, stretches
+from jaxexpr.exact import crossings, levels, room, starts, stretches
 from jaxexpr.given import checked_params, fitting, precision_of
 from jaxexpr.networks import Params, precision
 
@@ -148,13 +148,21 @@ def pieces_batch(
 
 
 def totals(
-    params: Params, curve: Curve, phi: activations.Activation, dtype: str
-) -> tuple[stretches.Totals, Any]:
-    """Integrals of one given network along a curve, and the curve's own length."""
+    params: Params,
+    curve: Curve,
+    phi: activations.Activation,
+    dtype: str,
+    beside: tuple[float, ...] = (),
+) -> tuple[stretches.Totals, Any, Any]:
+    """Integrals of one given network along a curve, the curve's own length, and crossings.
+
+    beside : other levels than the activation's, whose crossings are counted too: ``(depth, m)``.
+    """
     with precision(dtype):
         params = jax.tree.map(lambda x: jnp.asarray(x).astype(dtype), params)
         arrays = [np.asarray(array)[None] for array in curve.arrays]
-        return _solve(params, curve, arrays, phi, paired=False, memory=MEMORY)[0][1]
+        found = _solve(params, curve, arrays, phi, paired=False, memory=MEMORY, beside=beside)
+        return found[0][1]
 
 
 def exact_activation(activation: str | activations.Activation) -> activations.Activation:
@@ -195,7 +203,16 @@ def layers_of(params: Params, plan: Sequence[room.Block]) -> list[Any]:
     return found
 
 
-@functools.partial(jax.jit, static_argnames=("activation", "plan", "parts", "paired", "batch"))
+def counting(beside: tuple[float, ...]) -> Any:
+    """What looks at each layer and counts the crossings of these levels; ``None`` if none."""
+    if not beside:
+        return None
+    return lambda rows, weights, biases, _: levels.count(rows, weights, biases, beside)
+
+
+@functools.partial(
+    jax.jit, static_argnames=("activation", "plan", "parts", "paired", "batch", "beside")
+)
 def _run(
     params: Params,
     curve: Curve,
@@ -206,6 +223,7 @@ def _run(
     parts: int,
     paired: bool,
     batch: int,
+    beside: tuple[float, ...],
 ) -> Any:
     """Totals and breakpoints of all curves; leading axis of `arrays`."""
 
@@ -215,14 +233,16 @@ def _run(
         path = dataclasses.replace(curve, arrays=tuple(points))
         begun = starts.begin(path, parts, net[0][0].dtype)
         layers = layers_of(net, plan)
+        look = counting(beside)
         said = stretches.over(
-            lambda s: stretches.through(s, layers, activation, plan), begun, parts
+            lambda s: stretches.through(s, layers, activation, plan, look), begun, parts
         )
         totals, joints = stretches.total(said)
+        counts = stretches.level_totals(said.extra) if beside else ()
         ends = (begun[0], begun[1] if len(begun) == 3 else jnp.ones_like(begun[0]))
         rows = said.rows
         shape = ends, (rows.t, rows.made, rows.real)
-        return (totals, jnp.sum(said.start)), joints, said.needed.max(axis=0), *shape
+        return (totals, jnp.sum(said.start), counts), joints, said.needed.max(axis=0), *shape
 
     items = (params if paired else None, arrays)
     return lax.map(one, items, batch_size=batch)
@@ -236,17 +256,18 @@ def _solve(
     *,
     paired: bool,
     memory: float,
-) -> list[tuple[Pieces, tuple[stretches.Totals, Any]]]:
+    beside: tuple[float, ...] = (),
+) -> list[tuple[Pieces, tuple[stretches.Totals, Any, Any]]]:
     """Run with room that grows until every curve has enough; pieces, totals, curve's length."""
     shapes = [tuple(np.shape(w)[-2:]) for w, _ in params]
-    widths, levels = [s[1] for s in shapes], len(phi.breakpoints or ())
+    widths, bends = [s[1] for s in shapes], len(phi.breakpoints or ())
     itemsize = np.dtype(params[0][0].dtype).itemsize
     found: list[Any] = [None] * len(arrays[0])
     parts = 1
     own = jax.eval_shape(lambda: starts.begin(curve, 1, params[0][0].dtype))[0].shape[0]
-    units = np.cumsum(widths) * levels
+    units = np.cumsum(widths) * bends
     work = len(found) * own * sum(float(n) * a * b for n, (a, b) in zip(units, shapes, strict=True))
-    plan = room.guess(room.blocks(shapes, work), widths, levels, own)
+    plan = room.guess(room.blocks(shapes, work), widths, bends, own)
     left = np.arange(len(found))
     while left.size:
         # Few different numbers of curves, and a whole number of batches: few compilations.
@@ -264,6 +285,7 @@ def _solve(
             parts=parts,
             paired=paired,
             batch=batch,
+            beside=beside,
         )
         out = [jax.tree.map(np.asarray, one) for one in out]
         lacking = room.lacks(plan, out[2][: left.size])
@@ -293,10 +315,10 @@ def _chosen(params: Params, take: np.ndarray) -> Params:
 
 def _collected(
     curve: Curve, out: list[Any], place: int
-) -> tuple[Pieces, tuple[stretches.Totals, Any]]:
+) -> tuple[Pieces, tuple[stretches.Totals, Any, Any]]:
     """What ``_run`` found of the curve number `place`."""
     both, joints, _, ends, rows = (jax.tree.map(lambda x: x[place], one) for one in out)
-    (totals, _), (t, weight), (inner, made, count) = both, ends, rows
+    (totals, *_), (t, weight), (inner, made, count) = both, ends, rows
     per_turn = math.pi if curve.kind == "semicircles" else 1.0
     at, layer = [np.full(1, _end(t[0, 0], weight[0, 0]))], []
     for i in range(len(t)):

@@ -206,6 +206,15 @@ def total(said: Said) -> tuple[Totals, jax.Array]:
     ), made
 
 
+def level_totals(extra: Sequence[levels.Counted]) -> jax.Array:
+    """Crossings of each level in each layer, ``(depth, m)``, from ``levels.count`` on stretches."""
+    found = []
+    for one in extra:  # leading axes: stretches, layers
+        meets = lax.population_count(one.first[1:] ^ one.last[:-1]).astype(jnp.int32)
+        found.append(jnp.sum(one.total, axis=0) + jnp.sum(meets, axis=(0, 3)))
+    return jnp.concatenate(found).astype(jnp.int32)
+
+
 def over(function: Callable[[Any], Said], begun: tuple[Any, ...], parts: int) -> Said:
     """Side by side where a curve's own stretches are few; one after another if it was cut."""
     if begun[0].shape[0] == 1:
