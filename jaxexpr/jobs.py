@@ -148,7 +148,7 @@ def seen_of_layer(
 
 
 def finished(item: Pass, seen: dict[str, Any], *, coarser: bool) -> dict[str, Any]:
-    """What ``seen_of_layer`` said of all layers, stacked, with the last step of those that have one.
+    """What ``seen_of_layer`` said of all layers, stacked, after the probes' last steps.
 
     Numbers that span layers come from it in the precision of the others.
     """
@@ -156,11 +156,11 @@ def finished(item: Pass, seen: dict[str, Any], *, coarser: bool) -> dict[str, An
         if probe.finish is None:
             continue
         raw, rough, dead, sound = seen[probe.name]
-        value, fewer = (
-            None if x is None else probe.finish(x).astype(dead.dtype) for x in (raw, rough)
-        )
+        value = probe.finish(raw).astype(dead.dtype)
         number = Number(value, jnp.zeros(dead.shape, jnp.int32))
-        moved = jnp.full_like(dead, jnp.nan) if fewer is None else fewer - value
+        moved = jnp.full_like(dead, jnp.nan)
+        if rough is not None:
+            moved = probe.finish(rough).astype(dead.dtype) - value
         seen[probe.name] = (number, moved, dead, sound) if coarser else (number,)
     return seen
 
