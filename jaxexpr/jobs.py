@@ -19,7 +19,8 @@ from jaxexpr.curves import Curve
 from jaxexpr.exact import room
 from jaxexpr.exactly import measured, more_room, within
 from jaxexpr.networks import MLP
-from jaxexpr.probes import Number, Pass, Probe, left_out
+from jaxexpr.plans import Pass
+from jaxexpr.probes import Number, Probe, left_out
 from jaxexpr.propagation import Layer, propagate
 
 ROOM = "room that was needed"

@@ -22,7 +22,8 @@ from jaxexpr.exactly import first_room
 from jaxexpr.given import fitting, given
 from jaxexpr.jobs import exact_number, finished, observe, probe_names, seen_of_layer
 from jaxexpr.networks import MLP, Params, double_enabled, over_sweep, precision
-from jaxexpr.probes import Number, Pass, plan
+from jaxexpr.plans import Pass, plan
+from jaxexpr.probes import Number
 from jaxexpr.products import dot
 from jaxexpr.propagation import Nodes, power_of_two, propagate_params
 
@@ -136,8 +137,10 @@ def measure(
         numbers = _measured_jit(params, curve.astype(dtype), phi, others) if others else {}
         if exact:
             beside = exact[0].levels
-            told = jax.tree.map(jnp.asarray, totals(params, curve, phi, dtype, beside))
-            found = exactly.numbers(*told, beside)
+            told, start, counts = jax.tree.map(
+                jnp.asarray, totals(params, curve, phi, dtype, beside)
+            )
+            found = exactly.numbers(told, start, counts, beside)
             numbers |= {p.name: exact_number(p, found) for p in exact[0].probes}
     numbers = {name: numbers[name] for name in probe_names(passes)}
     return {

@@ -23,7 +23,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,12 +32,10 @@ from jax import lax
 
 from jaxexpr import checks
 from jaxexpr.exact.crossings import distinct, pack_all
-from jaxexpr.exact.pieces import exact_activation, exact_curve, has_pieces
 from jaxexpr.noise import threefry2x32
-from jaxexpr.propagation import Layer, Nodes, norms, power_of_two
+from jaxexpr.propagation import Layer, norms, power_of_two
 from jaxexpr.rice import crossing_rate
 
-METHODS = ("auto", "exact", "tangent", "grid", "gram")
 TANGENT_POINTS, FINE_TANGENT_POINTS, GRID_POINTS = 30, 300, 1001
 
 
@@ -65,9 +63,9 @@ class Probe:
     log : the number is the logarithm of one of degree `degree`.
     gaussian : it is an expectation over dense Gaussian weights and Gaussian (or no) biases, and so
         refused of other laws and of given parameters.
-    finish : from what `measure` says of all layers, stacked ``(depth, ...)``, to one number a layer,
-        ``(depth,)``: for measures of all the layers up to this one. `measure` may then return an
-        array; the degree is 0.
+    finish : from what `measure` says of all layers, stacked ``(depth, ...)``, to ``(depth,)``: for
+        measures of all the layers up to this one. `measure` may then return an array; the degree is
+        0.
     levels : it counts the crossings of these levels by the layer's pre-activations.
     """
 
@@ -336,15 +334,6 @@ layer_patterns = Probe(
 sign_changes = crossings(0.0, name="sign_changes")
 left_out = Probe("left_out", _left_out, 0, "segments", _BOTH, _COARSE)
 
-LENGTHS = ("length", "length_ratio", "log_length")  # of the whole curve
-BREAKS = (  # of piecewise linear networks alone
-    "transitions", "network_transitions", "pieces", "patterns", "layer_patterns",
-    "expected_transitions",
-)  # fmt: skip
-COUNTS = (
-    "transitions",
-    "network_transitions",
-)  # for which an exact pass need not know the last layer's image
 NAMES = {
     p.name: p
     for p in (
@@ -365,150 +354,3 @@ NAMES = {
         expected_transitions,
     )
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Pass:
-    """One trip of the curve through the network: nodes, how products are had, what is measured.
-
-    room : of an exact pass, the sizes of its arrays (``exactly.Room``).
-    """
-
-    nodes: Nodes
-    gram: bool
-    probes: tuple[Probe, ...]
-    room: Any = None
-
-    @property
-    def method(self) -> str:
-        """Name of the method."""
-        return "gram" if self.gram else self.nodes.kind
-
-    @property
-    def counted(self) -> bool:
-        """Whether nothing but crossings is asked for."""
-        return all(probe.name in COUNTS or probe.levels for probe in self.probes)
-
-    @property
-    def levels(self) -> tuple[float, ...]:
-        """Levels, other than the activation's breakpoints, whose crossings are counted."""
-        return tuple(sorted({level for probe in self.probes for level in probe.levels}))
-
-    def finer(self) -> Pass:
-        """The pass at nodes twice as close."""
-        grid = 1 if self.nodes.kind == "grid" else 0
-        count = 2 * (self.nodes.count - grid) + grid
-        return dataclasses.replace(self, nodes=Nodes(self.nodes.kind, count))
-
-
-def as_probes(value: Any) -> tuple[Probe, ...]:
-    """Return the probes of these names (or probes themselves).
-
-    Raises ValueError for an unknown name, a repeated one, or none at all.
-    """
-    items = (value,) if isinstance(value, str | Probe) else value
-    if not isinstance(items, tuple | list):
-        raise ValueError(
-            f"probes={checks.shown(value)}: name one of {', '.join(NAMES)}, or several"
-        )
-    found = tuple(
-        item if isinstance(item, Probe) else NAMES[checks.one_of("probes", item, NAMES)]
-        for item in items
-    )
-    names = [item.name for item in found]
-    if not found:
-        raise ValueError(f"probes={value!r} is empty: name at least one of {', '.join(NAMES)}")
-    if len(set(names)) < len(names):
-        raise ValueError(f"probes={checks.shown(names)} names one twice: give each once")
-    return found
-
-
-def plan(
-    probes: Any,
-    method: str,
-    points: int | None,
-    activation: Any,
-    curve: Any,
-    *,
-    exact_lengths: bool = False,
-) -> tuple[Pass, ...]:
-    """Choose the passes that measure `probes`.
-
-    ``"auto"`` takes for each probe the first kind of nodes of its own list: tangents for growth and
-    norms (30 midpoints), exact pieces for transitions and pieces (a grid of 1001 points for the
-    transitions of a curve that has no exact pieces), a grid for angles. Lengths, their ratios and
-    their logarithms are taken from exact pieces too where the network and the curve have them and
-    `exact_lengths` allows it, else from tangents (30; 300 for ratios and logarithms). Probes of one
-    kind share a pass, at the largest number of points that one of them takes.
-
-    Raises
-    ------
-    ValueError
-        for an unknown method or probe, a probe that the method cannot measure, too few points,
-        transitions of a smooth activation, and a curve that the method cannot measure.
-    """
-    chosen = as_probes(probes)
-    checks.one_of("method", method, METHODS)
-    if method == "exact" and points is not None:
-        raise ValueError(f"points={checks.shown(points)} with method='exact': leave points out")
-    if points is not None:
-        checks.integer("points", points, minimum=2 if method == "grid" else 1)
-    groups: dict[str, list[tuple[Probe, int]]] = {}
-    for item in chosen:
-        if item.name in BREAKS and activation.breakpoints is None:
-            raise ValueError(
-                f"probes names {item.name!r}, which activation={activation.name!r} does not have "
-                "(it is smooth): give thresholds, probes=jaxexpr.crossings(-1, 1) for instance, or "
-                "use relu, leaky_relu, abs or hard_tanh"
-            )
-        kind = _kind_of(item, method, points, curve, activation)
-        whole = exact_lengths and item.name in LENGTHS and not curve.whole
-        if whole and (method, points) == ("auto", None) and activation.piecewise_linear:
-            kind = "exact" if has_pieces(curve) else kind
-        if kind not in item.nodes:
-            raise ValueError(
-                f"method={method!r} cannot measure probe {item.name!r}: use method="
-                f"{' or '.join(map(repr, item.nodes))}, or 'auto'"
-            )
-        if kind == "exact":
-            exact_activation(activation)
-            exact_curve("curve", curve)
-            if item.name == "patterns" and curve.kind != "line":
-                raise ValueError(
-                    f"curve is a {curve.kind}, which may meet a region twice, and method='exact' "
-                    "counts 'patterns' on straight lines: ask for 'pieces', or use method='grid'"
-                )
-            if curve.whole and not (item.name in (*COUNTS, "pieces", "patterns") or item.levels):
-                raise ValueError(
-                    f"curve is an infinite line, which has no {item.name!r}: ask for transitions "
-                    "or pieces, or give a segment"
-                )
-        elif curve.whole:
-            raise ValueError(
-                f"curve is an infinite line, which method={method!r} cannot measure for probe "
-                f"{item.name!r}: give a segment, line(x0, x1) without whole=True"
-            )
-        count = item.points[item.nodes.index(kind)] if points is None else points
-        count = 0 if kind == "exact" else count
-        if kind == "grid" and count < 2:
-            raise ValueError(
-                f"points={count} is too few for probe {item.name!r} on a grid: give at least 2"
-            )
-        groups.setdefault(kind, []).append((item, count))
-    return tuple(
-        Pass(Nodes(kind, max(c for _, c in items)), method == "gram", tuple(p for p, _ in items))
-        for kind, items in groups.items()
-    )
-
-
-def _kind_of(item: Probe, method: str, points: int | None, curve: Any, activation: Any) -> str:
-    """The kind of nodes, or ``"exact"``, at which a probe is measured."""
-    if method in ("exact", "tangent", "grid"):
-        return method
-    if item.nodes[0] != "exact":
-        return item.nodes[0]
-    exact = has_pieces(curve) and activation.piecewise_linear
-    if method == "auto" and points is None and exact:
-        if item.name != "patterns" or curve.kind == "line":
-            return "exact"
-    return item.nodes[1] if len(item.nodes) > 1 else method

@@ -9,9 +9,9 @@ import pytest
 
 ORDER = [
     "checks", "noise", "laws", "activations", "curves", "networks", "given", "products",
-    "propagation", "exact", "theory", "exactly", "rice", "probes",
+    "propagation", "exact", "theory", "exactly", "rice", "probes", "plans",
     "progress", "moments", "boundary", "checkpoint", "jobs", "kernels", "batches", "identity",
-    "runner", "ensemble", "verdicts",
+    "runner", "ensemble", "sweeps", "dichotomies", "perturbations", "verdicts",
 ]  # fmt: skip
 
 
