@@ -3,9 +3,11 @@
 from jaxexpr import curves, datasets, exact, laws, theory
 from jaxexpr.activations import Activation
 from jaxexpr.boundary import boundary_volume
+from jaxexpr.convnets import ConvNet, cifar10_convnet
 from jaxexpr.dichotomies import dichotomies
 from jaxexpr.ensemble import estimate
 from jaxexpr.kernels import kernel, measure, trajectory
+from jaxexpr.layers import Conv, Dense, Pool
 from jaxexpr.moments import Estimate
 from jaxexpr.networks import MLP
 from jaxexpr.perturbations import perturbations
@@ -18,11 +20,16 @@ __version__ = "0.1.0"
 __all__ = [
     "MLP",
     "Activation",
+    "Conv",
+    "ConvNet",
+    "Dense",
     "Estimate",
     "Interrupted",
+    "Pool",
     "Probe",
     "Verdict",
     "boundary_volume",
+    "cifar10_convnet",
     "crossings",
     "curves",
     "datasets",

@@ -12,12 +12,12 @@ from jaxexpr.curves import Curve
 from jaxexpr.jobs import Along
 from jaxexpr.kernels import checked
 from jaxexpr.moments import Estimate
-from jaxexpr.networks import MLP
+from jaxexpr.networks import Network
 from jaxexpr.runner import gather
 
 
 def estimate(
-    net: MLP,
+    net: Network,
     curve: Curve,
     *,
     key: jax.Array,
@@ -40,9 +40,10 @@ def estimate(
 
     Parameters
     ----------
-    net : arrays in its laws are a sweep; all cells see the same draws, so differences between
-        cells have smaller errors than the cells (and cells are not independent).
-    curve : in the space of ``net.widths[0]`` dimensions.
+    net : an ``MLP`` or a ``ConvNet``. Arrays in its laws are a sweep; all cells see the same draws,
+        so differences between cells have smaller errors than the cells (and cells are not
+        independent).
+    curve : in the input space: points ``(net.widths[0],)``, or ``net.input_shape`` of images.
     key : typed key; with the number of a network it determines that network, nothing else does.
     draws : how many networks to draw (the most, if `target` is given).
     probes : names out of length, growth, growth_squared, log_growth, length_ratio, log_length,

@@ -20,7 +20,7 @@ from jaxexpr.curves import Curve
 from jaxexpr.exact import room as rooms
 from jaxexpr.exact import starts, stretches
 from jaxexpr.exact.pieces import counting
-from jaxexpr.networks import MLP, LayerSpec
+from jaxexpr.networks import LayerSpec, Network
 from jaxexpr.propagation import power_of_two
 from jaxexpr.theory.mean_field import mean_field_growth
 
@@ -37,13 +37,13 @@ class Room(NamedTuple):
     parts: int
     plan: tuple[rooms.Block, ...]
 
-    def bytes(self, net: MLP) -> float:
+    def bytes(self, net: Network) -> float:
         """Memory for one part of one network."""
         itemsize = np.dtype(net.dtype).itemsize
         return float(ROW_ARRAYS * itemsize * self.plan[-1].size * max(net.widths))
 
 
-def first_room(net: MLP, curve: Curve, *, counted: bool = False) -> Room:
+def first_room(net: Network, curve: Curve, *, counted: bool = False) -> Room:
     """Room to begin with; `counted` if nothing but crossings is asked for."""
     cut = []
     depth = net.depth - (counted and net.depth > 1)
@@ -57,7 +57,7 @@ def first_room(net: MLP, curve: Curve, *, counted: bool = False) -> Room:
     return Room(1, rooms.guess(cut, net.widths[1:], levels, own, _shares(net, curve, own)))
 
 
-def _shares(net: MLP, curve: Curve, stretches: int) -> list[float] | None:
+def _shares(net: Network, curve: Curve, stretches: int) -> list[float] | None:
     """How often a unit of each layer crosses its breakpoints on one stretch, about.
 
     As if weights and biases were Gaussian, and from layer to layer as distances grow in wide
@@ -88,7 +88,7 @@ def _shares(net: MLP, curve: Curve, stretches: int) -> list[float] | None:
     return [share * more for more in spreading(net, float(np.mean(points**2)))]
 
 
-def spreading(net: MLP, moment: float, first: int = 0) -> list[float]:
+def spreading(net: Network, moment: float, first: int = 0) -> list[float]:
     """How much more often the units of each layer cross a level than those of layer `first`, about.
 
     moment : ``|x|^2 / n_in`` of the input.
@@ -100,7 +100,7 @@ def spreading(net: MLP, moment: float, first: int = 0) -> list[float]:
     return [1.0, *np.cumprod(np.maximum(growth[first:-1], 1.0))]
 
 
-def more_room(room: Room, needed: np.ndarray, net: MLP, budget: float) -> Room | None:
+def more_room(room: Room, needed: np.ndarray, net: Network, budget: float) -> Room | None:
     """Room for what was ``needed``, ``(..., depth, 2)``; ``None`` if there was enough."""
     needed = needed[..., : sum(block.layers for block in room.plan), :]
     if not rooms.lacks(room.plan, needed).any():
@@ -109,7 +109,7 @@ def more_room(room: Room, needed: np.ndarray, net: MLP, budget: float) -> Room |
     return within(room._replace(plan=rooms.grown(room.plan, worst)), net, budget)
 
 
-def within(room: Room, net: MLP, budget: float) -> Room:
+def within(room: Room, net: Network, budget: float) -> Room:
     """The room cut into as many parts as the memory asks for."""
     while room.bytes(net) > budget and room.plan[-1].size > 64:
         room = Room(2 * room.parts, rooms.halved(room.plan))
@@ -117,7 +117,7 @@ def within(room: Room, net: MLP, budget: float) -> Room:
 
 
 def measured(
-    net: MLP, key: jax.Array, curve: Curve, room: Room, beside: tuple[float, ...] = ()
+    net: Network, key: jax.Array, curve: Curve, room: Room, beside: tuple[float, ...] = ()
 ) -> tuple[dict[Any, tuple[Any, Any]], jax.Array, jax.Array]:
     """Draw one network and measure a curve exactly.
 

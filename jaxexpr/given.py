@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxexpr import activations, checks
 from jaxexpr.curves import Curve, as_curve
-from jaxexpr.networks import Params
+from jaxexpr.networks import Network, Params
 
 
 def given(
@@ -33,12 +33,37 @@ def precision_of(params: Any) -> str:
     return "float64" if np.dtype(np.float64) in kinds else "float32"
 
 
-def fitting(name: str, width: int, curve: Curve) -> Curve:
-    """Return the curve if it lives in the input space of a network `width` wide there."""
-    if curve.shape != (width,):
+def given_for(
+    net: Network, params: Params, curve: Curve
+) -> tuple[Params, Curve, activations.Activation, str]:
+    """As ``given``, of the parameters of a network whose layers are those of `net`."""
+    pairs = [op for op in net.ops if hasattr(op, "fan_in")]
+    try:
+        held = [(w, b) for w, b in params]
+    except (TypeError, ValueError):
+        held = []
+    if len(held) != len(pairs):
         raise ValueError(
-            f"curve lives in shape {curve.shape} and {name} is {width}: give points of shape "
-            f"({width},), or a network of that input"
+            f"params={checks.shown(params)}: give {len(pairs)} pairs (W, b), one for each layer of "
+            "net that has weights"
+        )
+    for i, ((weights, biases), op) in enumerate(zip(held, pairs, strict=True)):
+        for place, array, shape in ((0, weights, op.weights_shape), (1, biases, (op.outputs,))):
+            found = np.shape(checks.numeric(f"params[{i}][{place}]", array))
+            if found != shape:
+                raise ValueError(f"params[{i}][{place}] has shape {found}: net asks for {shape}")
+    arrays = tuple((_array(w), _array(b)) for w, b in held)
+    curve = fitting("net.input_shape", net.input_shape, as_curve("curve", curve))
+    return arrays, curve, net.activation, precision_of(arrays)
+
+
+def fitting(name: str, size: int | tuple[int, ...], curve: Curve) -> Curve:
+    """Return the curve if it lives in the input space of a network of this width, or shape."""
+    shape = (size,) if isinstance(size, int) else size
+    if curve.shape != shape:
+        raise ValueError(
+            f"curve lives in shape {curve.shape} and {name} is {size}: give points of shape "
+            f"{shape}, or a network of that input"
         )
     return curve
 

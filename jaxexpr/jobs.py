@@ -18,7 +18,7 @@ import numpy as np
 from jaxexpr.curves import Curve
 from jaxexpr.exact import room
 from jaxexpr.exactly import measured, more_room, within
-from jaxexpr.networks import MLP
+from jaxexpr.networks import Network
 from jaxexpr.plans import Pass
 from jaxexpr.probes import Number, Probe, left_out
 from jaxexpr.propagation import Layer, propagate
@@ -167,7 +167,7 @@ def finished(item: Pass, seen: dict[str, Any], *, coarser: bool) -> dict[str, An
 
 
 def observe(
-    net: MLP, key: jax.Array, curve: Curve, passes: tuple[Pass, ...], *, coarser: bool
+    net: Network, key: jax.Array, curve: Curve, passes: tuple[Pass, ...], *, coarser: bool
 ) -> dict[str, Any]:
     """Send the curve through one network, pass by pass, and gather what the probes say.
 
@@ -187,7 +187,7 @@ def observe(
 
 
 def _seen_exactly(
-    net: MLP, key: jax.Array, curve: Curve, item: Pass, *, coarser: bool
+    net: Network, key: jax.Array, curve: Curve, item: Pass, *, coarser: bool
 ) -> dict[str, Any]:
     """As ``observe``, of an exact pass; and under ``ROOM`` the room that it needed."""
     numbers, still, needed = measured(net, key, curve, item.room, item.levels)

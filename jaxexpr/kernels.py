@@ -19,9 +19,9 @@ from jaxexpr import activations, checks, exactly, laws
 from jaxexpr.curves import Curve, as_curve
 from jaxexpr.exact.pieces import totals
 from jaxexpr.exactly import first_room
-from jaxexpr.given import fitting, given
+from jaxexpr.given import fitting, given, given_for
 from jaxexpr.jobs import exact_number, finished, observe, probe_names, seen_of_layer
-from jaxexpr.networks import MLP, Params, double_enabled, over_sweep, precision
+from jaxexpr.networks import MLP, Network, Params, double_enabled, over_sweep, precision
 from jaxexpr.plans import Pass, plan
 from jaxexpr.probes import Number
 from jaxexpr.products import dot
@@ -29,7 +29,7 @@ from jaxexpr.propagation import Nodes, power_of_two, propagate_params
 
 
 def kernel(
-    net: MLP,
+    net: Network,
     curve: Curve,
     *,
     probes: Any = ("length", "growth"),
@@ -79,6 +79,7 @@ def measure(
     curve: Curve,
     *,
     activation: str | activations.Activation = "relu",
+    net: Network | None = None,
     probes: Any = ("length", "growth"),
     method: str = "auto",
     points: int | None = None,
@@ -90,6 +91,8 @@ def measure(
     params : ``(W, b)`` of each hidden layer, W ``(fan_in, fan_out)``, b ``(fan_out,)``. NumPy
         float64 is computed in float64 whatever JAX's global flag says, JAX arrays in their own
         precision. A sequence of such pairs, as from ``MLP.init``.
+    net : whose layers the parameters are of, with its activation, if they are not all fully
+        connected: a ``ConvNet``. No more of it is used.
     curve, probes, method, points : as for ``estimate``; ``method="gram"`` draws networks and is
         refused.
 
@@ -109,14 +112,20 @@ def measure(
     >>> measure(((W, b),), curves.line([0, 0], [1, 0]))["length"].round(12).tolist()
     [3.0]
     """
-    params, curve, phi, dtype = given(params, curve, activation)
+    if net is None:
+        params, curve, phi, dtype = given(params, curve, activation)
+    else:
+        params, curve, phi, dtype = given_for(net, params, curve)
     if method == "gram":
         raise ValueError(
             "method='gram' draws networks and params are given: use 'tangent' or 'grid'"
         )
     leaves = jax.tree.leaves(params)
     traced = any(checks.is_traced(x) for x in (*leaves, *curve.arrays))
-    passes = plan(probes, method, points, phi, curve, exact_lengths=not traced)
+    ops = None if net is None or isinstance(net, MLP) else net.ops
+    passes = plan(
+        probes, method, points, phi, curve, exact_lengths=not traced, connected=ops is None
+    )
     expected = [p.name for item in passes for p in item.probes if p.gaussian]
     if expected:
         raise ValueError(
@@ -134,7 +143,7 @@ def measure(
     with precision(dtype):
         params = jax.tree.map(lambda x: jnp.asarray(x).astype(dtype), params)
         others = tuple(item for item in passes if item.method != "exact")
-        numbers = _measured_jit(params, curve.astype(dtype), phi, others) if others else {}
+        numbers = _measured_jit(params, curve.astype(dtype), phi, others, ops) if others else {}
         if exact:
             beside = exact[0].levels
             told, start, counts = jax.tree.map(
@@ -195,18 +204,28 @@ def checked(
 
     grows : whether somebody gives more room to a network that has more pieces than were expected.
     """
-    if not isinstance(net, MLP):
+    if not isinstance(net, Network):
         raise ValueError(f"net={checks.shown(net)} is no network: give jaxexpr.MLP(...)")
-    curve = fitting("net.widths[0]", net.widths[0], as_curve("curve", curve))
+    connected = isinstance(net, MLP)
+    if connected:
+        curve = fitting("net.widths[0]", net.widths[0], as_curve("curve", curve))
+    else:
+        curve = fitting("net.input_shape", net.input_shape, as_curve("curve", curve))
     _distinct_in(net.dtype, curve)
     lengths = grows and not net.sweep_shape
-    passes = plan(probes, method, points, net.activation, curve, exact_lengths=lengths)
+    options = {"exact_lengths": lengths, "connected": connected}
+    passes = plan(probes, method, points, net.activation, curve, **options)
     passes = tuple(
         dataclasses.replace(item, room=first_room(net, curve, counted=item.counted))
         if item.method == "exact"
         else item
         for item in passes
     )
+    if method == "gram" and not connected:
+        raise ValueError(
+            "method='gram' draws independent units, which the places of a convolution are not: use "
+            "method='tangent' or 'grid'"
+        )
     if method == "gram":
         _all_gaussian("method='gram'", "weights", net, "use method='tangent' or 'grid'")
     for probe in (p for item in passes for p in item.probes if p.gaussian):
@@ -215,7 +234,7 @@ def checked(
     return curve, passes
 
 
-def _all_gaussian(what: str, side: str, net: MLP, mend: str) -> None:
+def _all_gaussian(what: str, side: str, net: Network, mend: str) -> None:
     """Refuse laws that are not dense Gaussian; biases may be zero."""
     kinds = (laws.Gaussian,) if side == "weights" else (laws.Gaussian, laws.Zero)
     for index, law in enumerate(getattr(net, side)):
@@ -240,17 +259,21 @@ def _distinct_in(dtype: str, curve: Curve) -> None:
 
 
 def _measured(
-    params: Params, curve: Curve, phi: activations.Activation, passes: tuple[Pass, ...]
+    params: Params,
+    curve: Curve,
+    phi: activations.Activation,
+    passes: tuple[Pass, ...],
+    ops: tuple[Any, ...] | None = None,
 ) -> dict[str, Number]:
     seen: dict[str, Any] = {}
     for item in passes:
         look = functools.partial(seen_of_layer, item, coarser=False)
-        said = propagate_params(params, phi, curve, item.nodes, look)
+        said = propagate_params(params, phi, curve, item.nodes, look, ops)
         seen |= finished(item, said, coarser=False)
     return {name: seen[name][0] for name in probe_names(passes)}
 
 
-_measured_jit = jax.jit(_measured, static_argnums=(2, 3))
+_measured_jit = jax.jit(_measured, static_argnums=(2, 3, 4))
 
 
 def _plain(number: Number) -> jax.Array:

@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 
 from jaxexpr import activations, checks, laws, noise
+from jaxexpr.layers import PlacedDense
 
 Params = tuple[tuple[Any, Any], ...]
 
@@ -50,12 +51,14 @@ class LayerSpec(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Consecutive layers of one size and one kind of law: one loop instead of many copies."""
+    """Consecutive layers of one size and one kind of law: one loop instead of many copies.
+
+    op : the placed layer (``layers``) that all of them are.
+    """
 
     first: int
     layers: int
-    fan_in: int
-    fan_out: int
+    op: Any
 
 
 def _per_layer(name: str, value: Any, depth: int) -> tuple[laws.Law, ...]:
@@ -70,9 +73,153 @@ def _per_layer(name: str, value: Any, depth: int) -> tuple[laws.Law, ...]:
     return (laws.as_law(name, value),)
 
 
+@dataclasses.dataclass(frozen=True, init=False)
+class Network:
+    """What all random networks share: layers on rows of numbers, and laws to draw them from.
+
+    Attributes
+    ----------
+    input_shape : shape of an input.
+    ops : the layers, placed (``layers``).
+    weights, biases : a law for all layers that have weights, or one for each of them.
+    activation, dtype : as for ``MLP``.
+    """
+
+    input_shape: tuple[int, ...]
+    ops: tuple[Any, ...]
+    weights: tuple[laws.Law, ...]
+    biases: tuple[laws.Law, ...]
+    activation: activations.Activation
+    dtype: str
+
+    def _describe(
+        self,
+        input_shape: tuple[int, ...],
+        ops: tuple[Any, ...],
+        weights: Any,
+        biases: Any,
+        activation: Any,
+        dtype: Any,
+    ) -> None:
+        """Check what a network is made of, and keep it."""
+        drawn = sum(hasattr(op, "fan_in") for op in ops)
+        name = checks.floating("dtype", dtype)
+        values = (
+            input_shape,
+            ops,
+            _per_layer("weights", weights, drawn),
+            _per_layer("biases", biases, drawn),
+            activations.get(activation),
+            name,
+        )
+        self._set(values)
+        _ = self.sweep_shape
+        for side, found in (("weights", self.weights), ("biases", self.biases)):
+            for leaf in jax.tree.leaves(found):
+                checks.held(side, leaf, name)
+
+    def tree_flatten(self) -> tuple[Any, Any]:
+        static = (self.input_shape, self.ops, self.activation, self.dtype)
+        return (self.weights, self.biases), static
+
+    @classmethod
+    def tree_unflatten(cls, static: Any, children: Any) -> Any:
+        net = object.__new__(cls)
+        shape, ops, activation, dtype = static
+        net._set((shape, ops, *children, activation, dtype))
+        return net
+
+    def _set(self, values: tuple[Any, ...]) -> None:
+        for field, value in zip(dataclasses.fields(Network), values, strict=True):
+            object.__setattr__(self, field.name, value)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Numbers in the input and in the output of each layer."""
+        return (math.prod(self.input_shape), *(op.units for op in self.ops))
+
+    @property
+    def depth(self) -> int:
+        """Number of layers d."""
+        return len(self.ops)
+
+    @property
+    def units(self) -> int:
+        """Number of units in all layers."""
+        return sum(self.widths[1:])
+
+    @property
+    def widest(self) -> int:
+        """Number of entries of the largest weight matrix."""
+        return max(op.fan_in * op.outputs for op in self.ops if hasattr(op, "fan_in"))
+
+    @property
+    def identity(self) -> Any:
+        """What is static: all that the laws' numbers don't say."""
+        return self.input_shape, self.ops, self.dtype
+
+    @property
+    def sweep_shape(self) -> tuple[int, ...]:
+        """Broadcast shape of all the numbers in the laws; ``()`` without a sweep."""
+        shapes = [np.shape(leaf) for leaf in jax.tree.leaves(self)]
+        try:
+            return np.broadcast_shapes(*shapes, ())
+        except ValueError:
+            raise ValueError(
+                f"weights and biases hold arrays of shapes {shapes} that do not broadcast: "
+                "give each sweep an axis of its own, such as sigma[:, None] and density[None, :]"
+            ) from None
+
+    def layer(self, index: int) -> LayerSpec:
+        """Laws of layer `index`, 0 the first; it is one with weights."""
+        place = sum(hasattr(op, "fan_in") for op in self.ops[:index])
+        weights = self.weights[place if len(self.weights) > 1 else 0]
+        biases = self.biases[place if len(self.biases) > 1 else 0]
+        return LayerSpec(weights, biases)
+
+    def runs(self) -> list[Run]:
+        """Cut the layers into runs of equal sizes and equal kinds of law."""
+        runs: list[Run] = []
+        kind = None
+        for i, op in enumerate(self.ops):
+            drawn = hasattr(op, "fan_in")
+            below, kind = kind, (op, jax.tree.structure(self.layer(i))) if drawn else None
+            if runs and kind is not None and below == kind:
+                runs[-1] = runs[-1]._replace(layers=runs[-1].layers + 1)
+            else:
+                runs.append(Run(i, 1, op))
+        return runs
+
+    def init(self, key: jax.Array) -> Params:
+        """Draw the parameters of one network.
+
+        Returns a tuple of ``(W, b)``, one for each layer that has weights: W of shape
+        ``sweep + (fan_in, fan_out)``, or ``sweep + (kernel, kernel, channels, features)`` of a
+        convolution, b ``sweep + (fan_out,)``. It is the very network that ``kernel`` measures with
+        this key.
+        """
+        checks.random_key("key", key)
+
+        def draw(net: Any) -> Params:
+            dtype = jnp.dtype(net.dtype)
+            seed, params = noise.seed(key), []
+            for i, op in enumerate(net.ops):
+                if not hasattr(op, "fan_in"):
+                    continue
+                spec = net.layer(i)
+                unit = spec.draw_unit(seed, i, op.fan_in, op.outputs, dtype)
+                weights = spec.weight_scale(op.fan_in, dtype) * unit
+                biases = spec.draw_biases(seed, i, op.outputs, dtype)
+                params.append((weights.reshape(op.weights_shape), biases))
+            return tuple(params)
+
+        with precision(self.dtype):
+            return over_sweep(draw)(self)
+
+
 @jax.tree_util.register_pytree_node_class
 @dataclasses.dataclass(frozen=True, init=False)
-class MLP:
+class MLP(Network):
     """A random fully connected network.
 
     Parameters
@@ -97,12 +244,6 @@ class MLP:
     [((2, 8), (8,)), ((8, 8), (8,))]
     """
 
-    widths: tuple[int, ...]
-    weights: tuple[laws.Law, ...]
-    biases: tuple[laws.Law, ...]
-    activation: activations.Activation
-    dtype: str
-
     def __init__(
         self,
         widths: Sequence[int],
@@ -121,107 +262,9 @@ class MLP:
             raise ValueError(
                 f"widths={checks.shown(sizes)} has no layer: give (n_in, k_1, ..., k_d) with d >= 1"
             )
-        depth = len(sizes) - 1
-        name = checks.floating("dtype", dtype)
-        values = {
-            "widths": sizes,
-            "weights": _per_layer("weights", weights, depth),
-            "biases": _per_layer("biases", biases, depth),
-            "activation": activations.get(activation),
-            "dtype": name,
-        }
-        for field, value in values.items():
-            object.__setattr__(self, field, value)
-        _ = self.sweep_shape
-        for side, found in (("weights", self.weights), ("biases", self.biases)):
-            for leaf in jax.tree.leaves(found):
-                checks.held(side, leaf, name)
-
-    def tree_flatten(self) -> tuple[Any, Any]:
-        return (self.weights, self.biases), (self.widths, self.activation, self.dtype)
-
-    @classmethod
-    def tree_unflatten(cls, static: Any, children: Any) -> MLP:
-        net = object.__new__(cls)
-        fields = ("widths", "activation", "dtype", "weights", "biases")
-        for field, value in zip(fields, (*static, *children), strict=True):
-            object.__setattr__(net, field, value)
-        return net
-
-    @property
-    def depth(self) -> int:
-        """Number of layers d."""
-        return len(self.widths) - 1
-
-    @property
-    def units(self) -> int:
-        """Number of units in all layers."""
-        return sum(self.widths[1:])
-
-    @property
-    def widest(self) -> int:
-        """Number of entries of the largest weight matrix."""
-        return max(a * b for a, b in zip(self.widths, self.widths[1:], strict=False))
-
-    @property
-    def identity(self) -> Any:
-        """What is static: all that the laws' numbers don't say."""
-        return self.widths, self.dtype
-
-    @property
-    def sweep_shape(self) -> tuple[int, ...]:
-        """Broadcast shape of all the numbers in the laws; ``()`` without a sweep."""
-        shapes = [np.shape(leaf) for leaf in jax.tree.leaves(self)]
-        try:
-            return np.broadcast_shapes(*shapes, ())
-        except ValueError:
-            raise ValueError(
-                f"weights and biases hold arrays of shapes {shapes} that do not broadcast: "
-                "give each sweep an axis of its own, such as sigma[:, None] and density[None, :]"
-            ) from None
-
-    def layer(self, index: int) -> LayerSpec:
-        """Laws of layer `index`, 0 the first."""
-        weights = self.weights[index if len(self.weights) > 1 else 0]
-        biases = self.biases[index if len(self.biases) > 1 else 0]
-        return LayerSpec(weights, biases)
-
-    def runs(self) -> list[Run]:
-        """Cut the layers into runs of equal sizes and equal kinds of law."""
-        runs: list[Run] = []
-        kinds: list[Any] = [jax.tree.structure(self.layer(i)) for i in range(self.depth)]
-        for i, (fan_in, fan_out) in enumerate(zip(self.widths, self.widths[1:], strict=False)):
-            last = runs[-1] if runs else None
-            if (
-                last
-                and (last.fan_in, last.fan_out) == (fan_in, fan_out)
-                and kinds[i - 1] == kinds[i]
-            ):
-                runs[-1] = last._replace(layers=last.layers + 1)
-            else:
-                runs.append(Run(i, 1, fan_in, fan_out))
-        return runs
-
-    def init(self, key: jax.Array) -> Params:
-        """Draw the parameters of one network.
-
-        Returns a tuple of ``(W, b)`` of shapes ``sweep + (fan_in, fan_out)`` and
-        ``sweep + (fan_out,)``: the very network that ``kernel`` measures with this key.
-        """
-        checks.random_key("key", key)
-
-        def draw(net: MLP) -> Params:
-            dtype = jnp.dtype(net.dtype)
-            seed, params = noise.seed(key), []
-            for i, (fan_in, fan_out) in enumerate(zip(net.widths, net.widths[1:], strict=False)):
-                spec = net.layer(i)
-                unit = spec.draw_unit(seed, i, fan_in, fan_out, dtype)
-                weights = spec.weight_scale(fan_in, dtype) * unit
-                params.append((weights, spec.draw_biases(seed, i, fan_out, dtype)))
-            return tuple(params)
-
-        with precision(self.dtype):
-            return over_sweep(draw)(self)
+        pairs = zip(sizes, sizes[1:], strict=False)
+        ops = tuple(PlacedDense(fan_in, width) for fan_in, width in pairs)
+        self._describe(sizes[:1], ops, weights, biases, activation, dtype)
 
 
 def precision(dtype: str) -> Any:

@@ -88,6 +88,7 @@ def plan(
     curve: Any,
     *,
     exact_lengths: bool = False,
+    connected: bool = True,
 ) -> tuple[Pass, ...]:
     """Choose the passes that measure `probes`.
 
@@ -96,7 +97,8 @@ def plan(
     transitions of a curve that has no exact pieces), a grid for angles. Lengths, their ratios and
     their logarithms are taken from exact pieces too where the network and the curve have them and
     `exact_lengths` allows it, else from tangents (30; 300 for ratios and logarithms). Probes of one
-    kind share a pass, at the largest number of points that one of them takes.
+    kind share a pass, at the largest number of points that one of them takes. Only fully
+    `connected` networks have exact passes.
 
     Raises
     ------
@@ -118,9 +120,10 @@ def plan(
                 "(it is smooth): give thresholds, probes=jaxexpr.crossings(-1, 1) for instance, or "
                 "use relu, leaky_relu, abs or hard_tanh"
             )
-        kind = _kind_of(item, method, points, curve, activation)
+        exact = connected and activation.piecewise_linear
+        kind = _kind_of(item, method, points, curve, exact=exact)
         whole = exact_lengths and item.name in LENGTHS and not curve.whole
-        if whole and (method, points) == ("auto", None) and activation.piecewise_linear:
+        if whole and (method, points) == ("auto", None) and exact:
             kind = "exact" if has_pieces(curve) else kind
         if kind not in item.nodes:
             raise ValueError(
@@ -129,6 +132,11 @@ def plan(
             )
         if kind == "exact":
             exact_activation(activation)
+            if not connected:
+                raise ValueError(
+                    "method='exact' measures fully connected networks: of a ConvNet take "
+                    "exact.pieces_of(lambda x: net.apply(params, x), x0, x1), or another method"
+                )
             exact_curve("curve", curve)
             if item.name == "patterns" and curve.kind != "line":
                 raise ValueError(
@@ -158,13 +166,13 @@ def plan(
     )
 
 
-def _kind_of(item: Probe, method: str, points: int | None, curve: Any, activation: Any) -> str:
+def _kind_of(item: Probe, method: str, points: int | None, curve: Any, *, exact: bool) -> str:
     """The kind of nodes, or ``"exact"``, at which a probe is measured."""
     if method in ("exact", "tangent", "grid"):
         return method
     if item.nodes[0] != "exact":
         return item.nodes[0]
-    exact = has_pieces(curve) and activation.piecewise_linear
+    exact = exact and has_pieces(curve)
     exact = exact and (item.name != "patterns" or curve.kind == "line")
     if method == "auto" and points is None and exact:
         return "exact"

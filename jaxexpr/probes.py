@@ -214,6 +214,9 @@ def _crossings(layer: Layer, levels: Sequence[float]) -> jax.Array:
 
 
 def _transitions(layer: Layer) -> jax.Array:
+    if layer.winners is not None:
+        changes = layer.winners[1:] != layer.winners[:-1]
+        return jnp.sum(changes.astype(layer.h.dtype))
     return _crossings(layer, layer.activation.breakpoints or ())
 
 
@@ -255,6 +258,8 @@ def crossings(*levels: float, name: str | None = None) -> Probe:
 def _codes(layer: Layer) -> jax.Array:
     """Two words for each node that tell activation patterns of this layer apart, ``(m, 2)``."""
     beyond = _beyond(layer, layer.activation.breakpoints or ())
+    if layer.winners is not None:
+        beyond = [(layer.winners >> bit) & 1 > 0 for bit in range(layer.op.size.bit_length() * 2)]
     words = pack_all(beyond, layer.h.shape[0])
     place = lax.broadcasted_iota(jnp.uint32, words.shape, 1)
     number = jnp.asarray(layer.index).astype(jnp.uint32)
@@ -273,16 +278,27 @@ def _of_all_below(codes: jax.Array) -> jax.Array:
 
 def _expected_transitions(layer: Layer) -> jax.Array:
     spec, dtype = layer.spec, layer.z.dtype
-    assert spec is not None
     assert layer.dz_before is not None
+    if spec is None:  # a pool, of which nothing is drawn
+        return jnp.full((), jnp.nan, dtype)
     # Biases in the units of the points.
     bias = jnp.asarray(spec.biases.std, dtype) * power_of_two(-layer.points_exponent, dtype)
-    rate = jnp.zeros_like(layer.z[:, 0])
-    for level in layer.activation.breakpoints or ():
-        scale = spec.weight_scale(layer.z_before.shape[1], dtype)
-        rate = rate + crossing_rate(layer.z_before, layer.dz_before, scale, bias, level)
+    scale = spec.weight_scale(layer.op.fan_in, dtype)
+
+    def rate_at(node: tuple[jax.Array, jax.Array]) -> jax.Array:
+        """Expected crossings by one output at all places, per unit of the parameter."""
+        z, dz = (layer.op.patches(x[None])[0] for x in node)
+        levels = layer.activation.breakpoints or ()
+        rates = [crossing_rate(z, dz, scale, bias, level) for level in levels]
+        return jnp.sum(jnp.stack(rates)) if rates else jnp.zeros((), dtype)
+
+    pairs = (layer.z_before, layer.dz_before)
+    # Patches of an image are many times its size: one node after another.
+    rate = (
+        jax.vmap(rate_at)(pairs) if layer.op.units == layer.op.outputs else lax.map(rate_at, pairs)
+    )
     units = power_of_two(layer.tangents_exponent - layer.points_exponent, dtype)
-    shares = np.asarray(layer.shares * layer.span * layer.h.shape[1], dtype)
+    shares = np.asarray(layer.shares * layer.span * layer.op.outputs, dtype)
     return jnp.sum(rate * shares) * units
 
 

@@ -22,9 +22,10 @@ import numpy as np
 from jax import lax
 
 from jaxexpr import noise
-from jaxexpr.activations import Activation
+from jaxexpr.activations import Activation, linear
 from jaxexpr.curves import Curve
-from jaxexpr.networks import MLP, LayerSpec, Params, Run
+from jaxexpr.layers import PlacedDense, PlacedPool
+from jaxexpr.networks import LayerSpec, Network, Params
 from jaxexpr.products import dot, gram_product
 
 NO_EXPONENT = -(2**20)  # exponent of an array of zeros
@@ -148,7 +149,9 @@ class Layer:
         Segments have the units of the derivatives, or of z where there are none.
     span : length of the curve's domain.
     activation : the network's activation.
+    op : the layer itself (``layers``): its sizes and kind.
     spec : the laws that the layer was drawn from; ``None`` of given parameters.
+    winners : of a max pool, which entry of its window each unit is, ``(m, fan_out)``.
     """
 
     index: Any
@@ -165,10 +168,12 @@ class Layer:
     tangents_exponent: jax.Array
     span: float
     activation: Activation
+    op: Any
     spec: LayerSpec | None = None
+    winners: jax.Array | None = None
 
 
-_NODE_ARRAYS = ("z_before", "h", "z", "dz_before", "dh", "dz")
+_NODE_ARRAYS = ("z_before", "h", "z", "dz_before", "dh", "dz", "winners")
 
 
 def start(curve: Curve, nodes: Nodes, dtype: jnp.dtype) -> Image:
@@ -179,6 +184,8 @@ def start(curve: Curve, nodes: Nodes, dtype: jnp.dtype) -> Image:
     points, tangents = (
         (curve.points(t), None) if nodes.kind == "grid" else curve.points_and_tangents(t)
     )
+    points = points.reshape(nodes.count, -1)
+    tangents = None if tangents is None else tangents.reshape(nodes.count, -1)
     segments = nodes.segments(_span(curve), points, tangents)
     return Image(points, tangents, *segments, zero, zero)
 
@@ -218,6 +225,7 @@ def advance(
     nodes: Nodes,
     curve: Curve,
     index: Any,
+    op: Any,
     spec: LayerSpec | None = None,
 ) -> tuple[Image, Layer, Layer | None]:
     """Send an image through one layer.
@@ -227,7 +235,7 @@ def advance(
     ready : biases, scale and units, from ``prepare``.
     product : from stacked rows ``(r, fan_in)`` to ``rows @ unit`` of shape ``(r, fan_out)``,
         where ``W = scale * unit``.
-    spec : the layer's laws, where it was drawn.
+    op : the placed layer; spec : its laws, where it was drawn.
 
     Returns
     -------
@@ -265,22 +273,55 @@ def advance(
         tangents_exponent=tangents_exponent,
         span=_span(curve),
         activation=activation,
+        op=op,
         spec=spec,
     )
-    coarser = None
-    if nodes.count >= 3:
-        arrays = {name: getattr(layer, name) for name in _NODE_ARRAYS}
-        thinned: dict[str, Any] = {
-            name: None if array is None else nodes.thin(array) for name, array in arrays.items()
-        }
-        coarser = dataclasses.replace(
-            layer,
-            segments_before=image.coarser * step,
-            segments=segments[1],
-            shares=nodes.coarser_shares(),
-            **thinned,
-        )
+    coarser = _fewer(layer, nodes, image.coarser * step, segments[1])
     return Image(z, dz, *segments, ready.exponent, tangents_exponent), layer, coarser
+
+
+def _fewer(layer: Layer, nodes: Nodes, before: jax.Array, above: jax.Array) -> Layer | None:
+    """The layer at fewer nodes, with the lengths of the pieces between them below and above it."""
+    if nodes.count < 3:
+        return None
+    arrays = {name: getattr(layer, name) for name in _NODE_ARRAYS}
+    thinned: dict[str, Any] = {
+        name: None if array is None else nodes.thin(array) for name, array in arrays.items()
+    }
+    shares = nodes.coarser_shares()
+    return dataclasses.replace(
+        layer, segments_before=before, segments=above, shares=shares, **thinned
+    )
+
+
+def pooled(
+    image: Image, op: PlacedPool, nodes: Nodes, curve: Curve, index: int
+) -> tuple[Image, Layer, Layer | None]:
+    """Send an image through a pooling layer; returns as ``advance``."""
+    winners = op.winners(image.points)
+    z = op.pooled(image.points, winners)
+    dz = None if image.tangents is None else op.pooled(image.tangents, winners)
+    segments = nodes.segments(_span(curve), z, dz)
+    layer = Layer(
+        index=index,
+        z_before=image.points,
+        h=z,
+        z=z,
+        dz_before=image.tangents,
+        dh=dz,
+        dz=dz,
+        segments_before=image.segments,
+        segments=segments[0],
+        shares=nodes.shares(),
+        points_exponent=image.points_exponent,
+        tangents_exponent=image.tangents_exponent,
+        span=_span(curve),
+        activation=linear,
+        op=op,
+        winners=winners,
+    )
+    above = image._replace(points=z, tangents=dz, segments=segments[0], coarser=segments[1])
+    return above, layer, _fewer(layer, nodes, image.coarser, segments[1])
 
 
 def _largest(array: jax.Array) -> jax.Array:
@@ -296,7 +337,7 @@ def _size(image: Image) -> jax.Array:
 
 
 def propagate(
-    net: MLP,
+    net: Network,
     key: jax.Array,
     curve: Curve,
     nodes: Nodes,
@@ -321,21 +362,24 @@ def propagate(
     image = start(curve, nodes, dtype)
     seed, seen = noise.seed(key), []
     for run in net.runs():
-        sizes = (run.fan_in, run.fan_out)
+        op = run.op
+        if isinstance(op, PlacedPool):
+            image, fine, coarser = pooled(image, op, nodes, curve, run.first)
+            seen.append(jax.tree.map(lambda x: x[None], observe(fine, coarser)))
+            continue
 
-        def draw(index: Any, spec: LayerSpec, run: Run = run) -> tuple[jax.Array, jax.Array]:
-            biases = spec.draw_biases(seed, index, run.fan_out, dtype)
-            return spec.weight_scale(run.fan_in, dtype), biases
+        def draw(index: Any, spec: LayerSpec, op: Any = op) -> tuple[jax.Array, jax.Array]:
+            biases = op.spread(spec.draw_biases(seed, index, op.outputs, dtype))
+            return spec.weight_scale(op.fan_in, dtype), biases
 
-        def body(state: tuple[Image, Ready], step: Any, sizes: Any = sizes) -> Any:
+        def body(state: tuple[Image, Ready], step: Any, op: Any = op) -> Any:
             (image, ready), (index, spec, following) = state, step
             if gram:
-                product = functools.partial(gram_product, seed, index, *sizes)
+                product = functools.partial(gram_product, seed, index, op.fan_in, op.outputs)
             else:
-                unit = spec.draw_unit(seed, index, *sizes, dtype)
-                product = functools.partial(dot, b=unit)
+                product = op.product(spec.draw_unit(seed, index, op.fan_in, op.outputs, dtype))
             above, fine, coarser = advance(
-                image, ready, product, net.activation, nodes, curve, index, spec
+                image, ready, product, net.activation, nodes, curve, index, op, spec
             )
             if following is not None:
                 ready = prepare(above, following[0], following[1], net.activation)
@@ -367,14 +411,24 @@ def propagate_params(
     curve: Curve,
     nodes: Nodes,
     observe: Callable[[Layer, Layer | None], Any],
+    ops: tuple[Any, ...] | None = None,
 ) -> Any:
-    """Send a curve through a given network; returns what ``observe`` returned, stacked."""
+    """Send a curve through a given network; returns what ``observe`` returned, stacked.
+
+    ops : its layers, if they are not all fully connected.
+    """
     dtype = jnp.asarray(params[0][0]).dtype
     image = start(curve, nodes, dtype)
-    seen = []
-    for index, (matrix, biases) in enumerate(params):
-        product = functools.partial(dot, b=jnp.asarray(matrix))
-        ready = prepare(image, jnp.ones((), dtype), jnp.asarray(biases), activation)
-        image, fine, coarser = advance(image, ready, product, activation, nodes, curve, index)
+    seen, left = [], list(params)
+    for index, op in enumerate(ops or (PlacedDense(*np.shape(w)) for w, _ in params)):
+        if isinstance(op, PlacedPool):
+            image, fine, coarser = pooled(image, op, nodes, curve, index)
+            seen.append(observe(fine, coarser))
+            continue
+        matrix, biases = left.pop(0)
+        product = op.product(jnp.asarray(matrix).reshape(op.fan_in, op.outputs))
+        offset = op.spread(jnp.asarray(biases))
+        ready = prepare(image, jnp.ones((), dtype), offset, activation)
+        image, fine, coarser = advance(image, ready, product, activation, nodes, curve, index, op)
         seen.append(observe(fine, coarser))
     return jax.tree.map(lambda *x: jnp.stack(x), *seen)

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 ORDER = [
-    "checks", "noise", "laws", "activations", "curves", "networks", "given", "products",
-    "propagation", "exact", "theory", "exactly", "rice", "probes", "plans",
+    "checks", "noise", "laws", "activations", "curves", "products", "layers", "networks",
+    "convnets", "given", "propagation", "exact", "theory", "exactly", "rice", "probes", "plans",
     "progress", "moments", "boundary", "checkpoint", "jobs", "kernels", "batches", "identity",
     "runner", "ensemble", "sweeps", "dichotomies", "perturbations", "verdicts",
 ]  # fmt: skip

@@ -1,0 +1,131 @@
+"""Random convolutional networks: images in, convolutions, pooling, fully connected layers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxexpr import activations, checks, laws
+from jaxexpr.layers import Conv, Dense, Layer, PlacedPool, Pool
+from jaxexpr.networks import Network, Params
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclasses.dataclass(frozen=True, init=False)
+class ConvNet(Network):
+    """A random convolutional network.
+
+    Parameters
+    ----------
+    input_shape : ``(height, width, channels)`` of an input.
+    layers : ``Conv``, ``Pool`` and ``Dense``, from the input on; each is a layer of every result.
+        The first ``Dense`` takes the image as one vector, and only ``Dense`` may follow it.
+    weights, biases, activation, dtype : as for ``MLP``; a sequence of laws has one for each layer
+        with weights. A convolution's fan_in is ``kernel^2 * channels``, and its kernels and biases
+        are the same at all places. Pooling has no weights and no activation.
+
+    Raises
+    ------
+    ValueError
+        naming the layer, for kernels and pools that do not fit their image; and as ``MLP``.
+
+    >>> net = ConvNet((8, 8, 1), [Conv(4), Pool(2), Dense(10)], laws.Gaussian(1.5), laws.Zero())
+    >>> net.widths
+    (64, 256, 64, 10)
+    >>> [W.shape for W, b in net.init(jax.random.key(0))]
+    [(3, 3, 1, 4), (64, 10)]
+    """
+
+    def __init__(
+        self,
+        input_shape: Sequence[int],
+        layers: Sequence[Layer],
+        weights: laws.Law | Sequence[laws.Law],
+        biases: laws.Law | Sequence[laws.Law],
+        activation: str | activations.Activation = "relu",
+        *,
+        dtype: Any = "float32",
+    ) -> None:
+        if not isinstance(input_shape, Sequence | np.ndarray) or len(input_shape) != 3:
+            raise ValueError(
+                f"input_shape={checks.shown(input_shape)}: give (height, width, channels)"
+            )
+        shape: tuple[int, ...] = tuple(checks.integer("input_shape", n) for n in input_shape)
+        if not isinstance(layers, Sequence) or not layers:
+            raise ValueError(
+                f"layers={checks.shown(layers)}: give a sequence of Conv, Pool and Dense"
+            )
+        ops: list[Any] = []
+        below = shape
+        for i, layer in enumerate(layers):
+            if not isinstance(layer, Conv | Pool | Dense):
+                raise ValueError(
+                    f"layers[{i}]={checks.shown(layer)} is no layer: give Conv, Pool or Dense"
+                )
+            ops.append(layer.placed(f"layers[{i}]", below))
+            below = ops[-1].shape
+        if all(isinstance(op, PlacedPool) for op in ops):
+            raise ValueError("layers hold no weights: give at least one Conv or Dense")
+        self._describe(shape, tuple(ops), weights, biases, activation, dtype)
+
+    def apply(self, params: Params, x: Any) -> jax.Array:
+        """Return the output of the last layer for one input, of its shape.
+
+        A pure function, for gradients, for ``exact.pieces_of``, or to train.
+
+        Parameters
+        ----------
+        params : as ``init`` returns them.
+        x : ``input_shape``.
+        """
+        rows, left = jnp.asarray(x).reshape(1, -1), list(params)
+        for op in self.ops:
+            if isinstance(op, PlacedPool):
+                rows = _pooled(op, rows)
+                continue
+            weights, biases = left.pop(0)
+            product = op.product(jnp.asarray(weights).reshape(op.fan_in, op.outputs))
+            rows = self.activation(product(rows) + op.spread(jnp.asarray(biases))[None])
+        return rows.reshape(self.ops[-1].shape)
+
+
+def _pooled(op: PlacedPool, rows: jax.Array) -> jax.Array:
+    windows = op.windows(rows)
+    return jnp.mean(windows, axis=0) if op.kind == "mean" else jnp.max(windows, axis=0)
+
+
+def cifar10_convnet(
+    weights: laws.Law | Sequence[laws.Law],
+    biases: laws.Law | Sequence[laws.Law],
+    activation: str | activations.Activation = "relu",
+    *,
+    features: tuple[int, int] = (32, 64),
+    dense: tuple[int, int] = (384, 192),
+    input_shape: Sequence[int] = (32, 32, 3),
+    dtype: Any = "float32",
+) -> ConvNet:
+    """The architecture of Raghu et al. 2017's CIFAR-10 experiments.
+
+    Two convolutions, a pool, three convolutions, a pool and two fully connected layers (in, c1, c2,
+    p1, c3, c4, c5, p2, fc1, fc2). The text names the layers and not their sizes: 3 x 3 kernels,
+    max pools of 2 x 2, and the sizes given here are ours.
+
+    Parameters
+    ----------
+    features : channels before and after the first pool.
+    dense : units of the fully connected layers.
+    input_shape : of an image; its sides are multiples of 4.
+    weights, biases, activation, dtype : as for ``ConvNet``.
+
+    >>> cifar10_convnet(laws.Gaussian(2.0), laws.Zero()).depth
+    9
+    """
+    low, high = (Conv(n) for n in features)
+    layers: list[Layer] = [low, low, Pool(2), high, high, high, Pool(2)]
+    layers += [Dense(n) for n in dense]
+    return ConvNet(input_shape, layers, weights, biases, activation, dtype=dtype)

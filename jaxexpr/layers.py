@@ -1,0 +1,291 @@
+"""Layers of a network on rows of numbers: fully connected, convolutional, and pooling.
+
+A user writes ``Conv(32)``, ``Pool(2)``, ``Dense(100)``; a network *places* each on the images that
+come to it and then knows all sizes. Inside, images are rows: an image ``(height, width, channels)``
+is one row of ``height * width * channels`` numbers, channels fastest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxexpr import checks
+from jaxexpr.products import dot
+
+Image = tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Dense:
+    """A fully connected layer of so many units.
+
+    Raises ValueError for fewer than one.
+    """
+
+    units: int
+
+    def __post_init__(self) -> None:
+        checks.integer("units", self.units)
+
+    def placed(self, name: str, shape: Image) -> PlacedDense:
+        return PlacedDense(math.prod(shape), self.units)
+
+
+@dataclasses.dataclass(frozen=True)
+class Conv:
+    """A convolutional layer: so many features, each a square kernel on all channels.
+
+    Parameters
+    ----------
+    features : channels of the image above it.
+    kernel : height and width of the kernels.
+    stride : steps between two places of a kernel.
+    padding : ``"same"`` (zeros around the image, odd kernels) or ``"valid"`` (none).
+
+    Raises ValueError for sizes below 1, an unknown padding, and an even kernel with ``"same"``.
+    """
+
+    features: int
+    kernel: int = 3
+    stride: int = 1
+    padding: str = "same"
+
+    def __post_init__(self) -> None:
+        for name in ("features", "kernel", "stride"):
+            checks.integer(name, getattr(self, name))
+        checks.one_of("padding", self.padding, ("same", "valid"))
+        if self.padding == "same" and self.kernel % 2 == 0:
+            raise ValueError(
+                f"kernel={self.kernel} is even and has no middle to put zeros around: give an odd "
+                "kernel, or padding='valid'"
+            )
+
+    def placed(self, name: str, shape: Image) -> PlacedConv:
+        height, width, channels = _image(name, shape)
+        edge = self.kernel // 2 if self.padding == "same" else 0
+        for side, size in (("height", height), ("width", width)):
+            _fits(name, side, size + 2 * edge, "kernel", self.kernel, self.stride)
+        return PlacedConv((height, width, channels), self.features, self.kernel, self.stride, edge)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pool:
+    """A pooling layer: the largest, or the mean, of each window of each channel.
+
+    Parameters
+    ----------
+    size : height and width of the windows.
+    stride : steps between two windows; by default `size`, so that they tile the image.
+    kind : ``"max"`` or ``"mean"``.
+
+    Raises ValueError for sizes below 1 and an unknown kind.
+    """
+
+    size: int = 2
+    stride: int | None = None
+    kind: str = "max"
+
+    def __post_init__(self) -> None:
+        checks.integer("size", self.size)
+        if self.stride is not None:
+            checks.integer("stride", self.stride)
+        checks.one_of("kind", self.kind, ("max", "mean"))
+
+    def placed(self, name: str, shape: Image) -> PlacedPool:
+        height, width, channels = _image(name, shape)
+        stride = self.size if self.stride is None else self.stride
+        for side, size in (("height", height), ("width", width)):
+            _fits(name, side, size, "pool", self.size, stride)
+        return PlacedPool((height, width, channels), self.size, stride, self.kind)
+
+
+Layer = Dense | Conv | Pool
+
+
+def _image(name: str, shape: Image) -> tuple[int, int, int]:
+    if len(shape) != 3:
+        raise ValueError(
+            f"{name} needs images (height, width, channels) and gets {shape}: put it below the "
+            "first Dense layer"
+        )
+    return (shape[0], shape[1], shape[2])
+
+
+def _fits(name: str, side: str, size: int, what: str, window: int, stride: int) -> None:
+    """Refuse windows that do not end where the image does."""
+    if window > size:
+        raise ValueError(
+            f"{name}: a {what} of size {window} on an image of {side} {size}: give a smaller one"
+        )
+    over = (size - window) % stride
+    if over:
+        raise ValueError(
+            f"{name}: a {what} of size {window} with stride {stride} leaves over {over} of the {side} "
+            f"{size}: choose sizes so that stride divides {side} - size"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class PlacedDense:
+    """``rows @ W``: from ``(r, fan_in)`` to ``(r, units)``."""
+
+    fan_in: int
+    units: int
+
+    @property
+    def shape(self) -> Image:
+        """Of the image above."""
+        return (self.units,)
+
+    @property
+    def outputs(self) -> int:
+        """Columns of W."""
+        return self.units
+
+    @property
+    def weights_shape(self) -> Image:
+        """Of the weights as a user sees them."""
+        return (self.fan_in, self.units)
+
+    @property
+    def coverage(self) -> int:
+        """In how many sums an entry of the image below takes part, for each output."""
+        return 1
+
+    def product(self, weights: jax.Array) -> Callable[[jax.Array], jax.Array]:
+        """From W ``(fan_in, outputs)`` to what multiplies rows by it."""
+        return lambda rows: dot(rows, weights)
+
+    def spread(self, biases: jax.Array) -> jax.Array:
+        """A bias for each unit."""
+        return biases
+
+    def patches(self, rows: jax.Array) -> jax.Array:
+        """What each place's sum runs over: ``(r, places, fan_in)``."""
+        return rows[:, None]
+
+
+@dataclasses.dataclass(frozen=True)
+class PlacedConv:
+    """A convolution on images of one size."""
+
+    below: tuple[int, int, int]
+    outputs: int
+    kernel: int
+    stride: int
+    edge: int
+
+    @property
+    def shape(self) -> Image:
+        sides = (1 + (n + 2 * self.edge - self.kernel) // self.stride for n in self.below[:2])
+        return (*sides, self.outputs)
+
+    @property
+    def units(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def fan_in(self) -> int:
+        return self.kernel**2 * self.below[2]
+
+    @property
+    def weights_shape(self) -> Image:
+        return (self.kernel, self.kernel, self.below[2], self.outputs)
+
+    @property
+    def coverage(self) -> int:
+        return (-(-self.kernel // self.stride)) ** 2
+
+    def product(self, weights: jax.Array) -> Callable[[jax.Array], jax.Array]:
+        kernels = weights.reshape(self.weights_shape)
+
+        def convolved(rows: jax.Array) -> jax.Array:
+            images = rows.reshape(-1, *self.below)
+            found = lax.conv_general_dilated(
+                images,
+                kernels,
+                (self.stride, self.stride),
+                [(self.edge, self.edge)] * 2,
+                dimension_numbers=("NHWC", "HWIO", "NHWC"),
+                precision=lax.Precision.HIGHEST,
+                preferred_element_type=rows.dtype,
+            )
+            return found.reshape(rows.shape[0], self.units)
+
+        return convolved
+
+    def spread(self, biases: jax.Array) -> jax.Array:
+        return jnp.tile(biases, self.units // self.outputs)
+
+    def patches(self, rows: jax.Array) -> jax.Array:
+        images = rows.reshape(-1, *self.below)
+        edges = ((0, 0), (self.edge, self.edge), (self.edge, self.edge), (0, 0))
+        windows = _windows(jnp.pad(images, edges), self.kernel, self.stride)
+        stacked = jnp.stack(windows, axis=-2)  # (r, height, width, kernel^2, channels)
+        return stacked.reshape(rows.shape[0], -1, self.fan_in)
+
+
+@dataclasses.dataclass(frozen=True)
+class PlacedPool:
+    """Pooling on images of one size: no weights, no biases, no activation."""
+
+    below: tuple[int, int, int]
+    size: int
+    stride: int
+    kind: str
+
+    @property
+    def shape(self) -> Image:
+        sides = (1 + (n - self.size) // self.stride for n in self.below[:2])
+        return (*sides, self.below[2])
+
+    @property
+    def units(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def lipschitz(self) -> float:
+        """Least number that the pool stretches no distance by more than."""
+        overlap = (-(-self.size // self.stride)) ** 2
+        return math.sqrt(overlap) if self.kind == "max" else math.sqrt(overlap) / self.size
+
+    def windows(self, rows: jax.Array) -> jax.Array:
+        """What each unit looks at: ``(size^2, r, units)``."""
+        found = _windows(rows.reshape(-1, *self.below), self.size, self.stride)
+        return jnp.stack([x.reshape(rows.shape[0], self.units) for x in found])
+
+    def winners(self, rows: jax.Array) -> jax.Array | None:
+        """Which entry of its window each unit of a max pool is, ``(r, units)``; ``None`` for means.
+
+        The first of equals.
+        """
+        if self.kind == "mean":
+            return None
+        return jnp.argmax(self.windows(rows), axis=0).astype(jnp.int32)
+
+    def pooled(self, rows: jax.Array, winners: jax.Array | None) -> jax.Array:
+        """Values, or derivatives, of the units: ``(r, units)``."""
+        windows = self.windows(rows)
+        if winners is None:
+            return jnp.mean(windows, axis=0)
+        return jnp.take_along_axis(windows, winners[None], axis=0)[0]
+
+
+def _windows(images: jax.Array, size: int, stride: int) -> list[jax.Array]:
+    """Each place of a window, as an image of what stands there in all windows."""
+    height, width = (1 + (n - size) // stride for n in images.shape[1:3])
+    return [
+        images[:, i : i + stride * height : stride, j : j + stride * width : stride]
+        for i, j in np.ndindex(size, size)
+    ]
+
+
+Placed: Any = PlacedDense | PlacedConv | PlacedPool
