@@ -128,8 +128,8 @@ def _fits(name: str, side: str, size: int, what: str, window: int, stride: int) 
     over = (size - window) % stride
     if over:
         raise ValueError(
-            f"{name}: a {what} of size {window} with stride {stride} leaves over {over} of the {side} "
-            f"{size}: choose sizes so that stride divides {side} - size"
+            f"{name}: a {what} of size {window} with stride {stride} leaves {over} of {side} "
+            f"{size} over: choose sizes so that stride divides {side} - size"
         )
 
 

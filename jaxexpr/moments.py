@@ -137,7 +137,8 @@ class Estimate:
     @property
     def std(self) -> np.ndarray:
         """Standard deviation over networks."""
-        return self.sem * np.sqrt(self.n)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.sem * np.sqrt(self.n))
 
     @property
     def converged(self) -> np.ndarray:

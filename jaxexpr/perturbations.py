@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxexpr import checks, noise
 from jaxexpr.exactly import drawing
@@ -22,7 +23,7 @@ from jaxexpr.moments import Estimate
 from jaxexpr.networks import MLP
 from jaxexpr.probes import Number
 from jaxexpr.products import dot
-from jaxexpr.propagation import norms
+from jaxexpr.propagation import norms, power_of_two
 from jaxexpr.runner import gather
 
 NAMES = ("perturbation", "log_perturbation")
@@ -128,28 +129,51 @@ class Perturbed:
         return None
 
     def look(self, net: Any, key: jax.Array, data: jax.Array) -> dict[str, Any]:
-        dtype = jnp.dtype(net.dtype)
+        dtype, depth = jnp.dtype(net.dtype), net.depth
         seed = noise.seed(key)
-        z, moving = data[None], jnp.zeros((0, net.widths[0]), dtype)
-        log, rows = jnp.zeros(0, dtype), []
-        for i, (fan_in, width) in enumerate(zip(net.widths, net.widths[1:], strict=False)):
-            weights, biases = drawing(seed, fan_in, width, dtype)((i, net.layer(i)))
-            products = dot(jnp.concatenate([z, moving]), weights)
-            h = products[:1] + biases[None]
-            z = net.activation(h)
-            # Directions are kept at length 1, their growth as a logarithm: no depth overflows.
-            moving = net.activation.derivative(h) * products[1:]
-            lengths = norms(moving)
-            alive = lengths > 0
-            moving = moving / jnp.where(alive, lengths, 1)[:, None]
-            log = jnp.where(alive, log + jnp.log(jnp.where(alive, lengths, 1)), -jnp.inf)
-            fresh = noise.normal(
-                noise.words(noise.child(seed, i, DIRECTION), (1, width)).second, dtype
-            )
-            moving = jnp.concatenate([moving, fresh / norms(fresh)[:, None]])
-            log = jnp.concatenate([log, jnp.zeros(1, dtype)])
-            rows.append(jnp.pad(log, (0, net.depth - 1 - i), constant_values=jnp.nan))
-        logs = jnp.stack(rows, axis=1)
+        # A row for each layer's perturbation, of length 1 once it is put in; its growth is kept as
+        # a logarithm, and points of homogeneous networks as a power of two: nothing overflows.
+        state: Any = (
+            data[None],
+            jnp.zeros((), jnp.int32),
+            jnp.zeros((depth, net.widths[0]), dtype),
+            jnp.full((depth,), jnp.nan, dtype),
+        )
+        rows = []
+        for run in net.runs():
+            draw = drawing(seed, run.op.fan_in, run.op.outputs, dtype)
+
+            def body(state: Any, step: Any, draw: Any = draw) -> Any:
+                z, exponent, moving, log = state
+                weights, biases = draw(step)
+                products = dot(jnp.concatenate([z, moving]), weights)
+                h = products[:1] + biases[None] * power_of_two(-exponent, dtype)
+                z = net.activation(h)
+                moving = net.activation.derivative(h) * products[1:]
+                if net.activation.homogeneous:
+                    largest = jnp.max(jnp.abs(z))
+                    moved = jnp.where(largest > 0, jnp.frexp(largest)[1], 0).astype(jnp.int32)
+                    z, exponent = z * power_of_two(-moved, dtype), exponent + moved
+                lengths = norms(moving)
+                alive = lengths > 0
+                moving = moving / jnp.where(alive, lengths, 1)[:, None]
+                growth = jnp.where(alive, jnp.log(jnp.where(alive, lengths, 1)), -jnp.inf)
+                words = noise.words(noise.child(seed, step[0], DIRECTION), (1, z.shape[1]))
+                fresh = noise.normal(words.second, dtype)
+                here = jnp.arange(depth, dtype=jnp.int32) == step[0]
+                moving = jnp.where(here[:, None], fresh / norms(fresh)[:, None], moving)
+                log = jnp.where(here, 0, log + growth)
+                return (z, exponent, moving, log), log
+
+            indices = range(run.first, run.first + run.layers)
+            if run.layers == 1:
+                state, log = body(state, (run.first, net.layer(run.first)))
+                rows.append(log[None])
+            else:
+                specs = jax.tree.map(lambda *x: jnp.stack(x), *(net.layer(i) for i in indices))
+                state, logs = lax.scan(body, state, (jnp.asarray(indices, jnp.int32), specs))
+                rows.append(logs)
+        logs = jnp.concatenate(rows).T
         zero, none = jnp.zeros(logs.shape, jnp.int32), jnp.zeros_like(logs)
         unknown = jnp.full_like(logs, jnp.nan)
         whole = jnp.ones(logs.shape, bool)

@@ -36,6 +36,7 @@ from jaxexpr.noise import threefry2x32
 from jaxexpr.propagation import Layer, norms, power_of_two
 from jaxexpr.rice import crossing_rate
 
+PATCH_ENTRIES = 2**21  # of the patches of a convolution that are held at a time
 TANGENT_POINTS, FINE_TANGENT_POINTS, GRID_POINTS = 30, 300, 1001
 
 
@@ -293,7 +294,7 @@ def _expected_transitions(layer: Layer) -> jax.Array:
         return jnp.sum(jnp.stack(rates)) if rates else jnp.zeros((), dtype)
 
     pairs = (layer.z_before, layer.dz_before)
-    # Patches of an image are many times its size: one node after another.
+    # Patches of an image are many times its size: few nodes at a time.
     rate = (
         jax.vmap(rate_at)(pairs) if layer.op.units == layer.op.outputs else lax.map(rate_at, pairs)
     )

@@ -19,6 +19,7 @@ from jaxexpr.theory.boundaries import (
     good_probability,
     gradient_second_moment,
 )
+from jaxexpr.theory.dichotomies import flips_bound, random_walk, sauer_shelah
 from jaxexpr.theory.growth import (
     composed,
     critical_density,
@@ -86,6 +87,7 @@ __all__ = [
     "edge_of_chaos",
     "fixed_correlation",
     "fixed_length",
+    "flips_bound",
     "gaussian_growth",
     "gaussian_log_growth",
     "good_probability",
@@ -108,6 +110,7 @@ __all__ = [
     "price_tanner_lower",
     "price_tanner_sharp",
     "raghu2017_leading",
+    "random_walk",
     "raghu2017_order",
     "raghu2017_upper",
     "raghu_lower",
@@ -116,6 +119,7 @@ __all__ = [
     "raghu_transitions",
     "region_bounds",
     "regions_per_parameter",
+    "sauer_shelah",
     "second_moment_upper",
     "serra2018_upper",
     "shallow_density_leading",
