@@ -11,7 +11,7 @@ from jaxexpr.layers import Conv, Dense, Pool
 from jaxexpr.moments import Estimate
 from jaxexpr.networks import MLP
 from jaxexpr.perturbations import perturbations
-from jaxexpr.probes import Probe, crossings, probe
+from jaxexpr.probes import Probe, crossings, expected_crossings, probe
 from jaxexpr.runner import Interrupted
 from jaxexpr.verdicts import Verdict, judge, verdict
 
@@ -36,6 +36,7 @@ __all__ = [
     "dichotomies",
     "estimate",
     "exact",
+    "expected_crossings",
     "judge",
     "kernel",
     "laws",

@@ -277,7 +277,7 @@ def _of_all_below(codes: jax.Array) -> jax.Array:
     return _of_each(jnp.cumsum(codes, axis=0, dtype=jnp.uint32))
 
 
-def _expected_transitions(layer: Layer) -> jax.Array:
+def _expected(layer: Layer, levels: Sequence[float]) -> jax.Array:
     spec, dtype = layer.spec, layer.z.dtype
     assert layer.dz_before is not None
     if spec is None:  # a pool, of which nothing is drawn
@@ -289,18 +289,51 @@ def _expected_transitions(layer: Layer) -> jax.Array:
     def rate_at(node: tuple[jax.Array, jax.Array]) -> jax.Array:
         """Expected crossings by one output at all places, per unit of the parameter."""
         z, dz = (layer.op.patches(x[None])[0] for x in node)
-        levels = layer.activation.breakpoints or ()
         rates = [crossing_rate(z, dz, scale, bias, level) for level in levels]
         return jnp.sum(jnp.stack(rates)) if rates else jnp.zeros((), dtype)
 
     pairs = (layer.z_before, layer.dz_before)
     # Patches of an image are many times its size: few nodes at a time.
-    rate = (
-        jax.vmap(rate_at)(pairs) if layer.op.units == layer.op.outputs else lax.map(rate_at, pairs)
-    )
+    entries = layer.op.units // layer.op.outputs * layer.op.fan_in
+    together = int(np.clip(PATCH_ENTRIES // entries, 1, layer.z.shape[0]))
+    rate = lax.map(rate_at, pairs, batch_size=together)
     units = power_of_two(layer.tangents_exponent - layer.points_exponent, dtype)
     shares = np.asarray(layer.shares * layer.span * layer.op.outputs, dtype)
     return jnp.sum(rate * shares) * units
+
+
+def _expected_transitions(layer: Layer) -> jax.Array:
+    return _expected(layer, layer.activation.breakpoints or ())
+
+
+@dataclasses.dataclass(frozen=True)
+class _ExpectedCrossings:
+    levels: tuple[float, ...]
+
+    def __call__(self, layer: Layer) -> jax.Array:
+        return _expected(layer, self.levels)
+
+
+def expected_crossings(*levels: float, name: str | None = None) -> Probe:
+    """A probe of the expected crossings of these levels by a layer, given the layers below.
+
+    To ``crossings`` what ``expected_transitions`` is to ``transitions``: the Kac-Rice formula under
+    dense Gaussian weights and Gaussian biases, which has the same mean, a smaller variance, and no
+    need of a grid as fine as the curve's image; for smooth activations too.
+
+    Raises ValueError as ``crossings``.
+
+    >>> expected_crossings(0.0).name
+    'expected_crossings(0)'
+    """
+    counted = crossings(*levels)
+    return Probe(
+        f"expected_{counted.name}" if name is None else name,
+        _ExpectedCrossings(counted.levels),
+        nodes=("tangent",),
+        points=(FINE_TANGENT_POINTS,),
+        gaussian=True,
+    )
 
 
 def _left_out(layer: Layer) -> jax.Array:

@@ -41,6 +41,19 @@ def curve_through(config: Any) -> curves.Curve:
     return curves.line(x0, x1)
 
 
+def on_the_sphere(config: Any, *, images: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Return two end points with ``|x|^2 = n``, where theory takes inputs to be.
+
+    images : of the shape of images, ``(height, width, channels)``, not flat.
+    """
+    points = end_points(config)
+    points = points * np.sqrt(points.shape[1])
+    if images:
+        shape = datasets.load(config.data, "test").images.shape[1:]
+        points = points.reshape(2, *shape, *((1,) if len(shape) == 2 else ()))
+    return points[0], points[1]
+
+
 def three_examples(config: Any) -> np.ndarray:
     """Return the first three training examples with different labels, ``(3, n)``, float64."""
     data = datasets.load(config.data, "train")

@@ -71,9 +71,12 @@ class Run:
 
     def estimate(self, label: str, net: Any, curve: Any, **options: Any) -> Any:
         """``jaxexpr.estimate`` with a checkpoint, a progress bar and a line when it is done."""
-        made = jaxexpr.estimate(
-            net,
-            curve,
+        return self.do(jaxexpr.estimate, label, net, curve, **options)
+
+    def do(self, work: Callable[..., Any], label: str, *arguments: Any, **options: Any) -> Any:
+        """As ``estimate``, for anything that takes a checkpoint: ``jaxexpr.dichotomies``."""
+        made = work(
+            *arguments,
             checkpoint=self._folder / f"{label}.npz",
             progress=self._progress,
             title=label,

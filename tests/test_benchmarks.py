@@ -137,3 +137,11 @@ def test_regions_count_what_they_must(run):
     assert row["count"] == row["expected"] == 333
     assert "regions" in text
     assert report["length"]["exact"] > 0
+
+
+def test_transitions_beside_their_grids(run):
+    text, report = run("transitions.py", False)
+    crossing, labelling = report["rows"]
+    assert crossing["error"] <= crossing["within"]
+    assert labelling["counts"][0] == 30  # 15 points, each plane met twice
+    assert "all grids s" in text

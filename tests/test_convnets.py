@@ -146,7 +146,7 @@ def test_mean_square_growth_is_the_exact_one_of_the_patches():
 def test_expected_transitions_agree_with_counted_ones():
     net = ConvNet((4, 4, 2), [Conv(4), Pool(2), Conv(6), Dense(8)], *GAUSSIAN, "hard_tanh")
     line = curves.line(*2 * RNG.normal(size=(2, 4, 4, 2)))
-    options = {"key": KEY, "draws": 2500}
+    options = {"key": KEY, "draws": 700}
     made = estimate(net, line, probes="expected_transitions", points=100, **options)
     made |= estimate(net, line, probes="transitions", points=1001, **options)
     probes = ("expected_transitions", "transitions")
@@ -156,7 +156,7 @@ def test_expected_transitions_agree_with_counted_ones():
     assert np.isnan(expected.mean[1])
     assert expected.std[0] < 1e-6
     assert np.all(expected.std[kept] < counted.std[kept])
-    assert np.all(error < 0.015 * counted.mean[kept])
+    assert np.all(error < 0.03 * counted.mean[kept])
     assert np.all(np.abs(expected.mean - counted.mean)[kept] < 4 * error)
 
 

@@ -280,7 +280,9 @@ def per_layer(factor: Callable[..., Array], net: Any) -> Array:
     Parameters
     ----------
     factor : ``price_tanner_lower``, ``price_tanner_sharp``, ``second_moment_upper`` or your own.
-    net : an ``MLP``; laws and widths may differ from layer to layer.
+    net : an ``MLP``; laws and widths may differ from layer to layer. Or a ``ConvNet``, for
+        ``second_moment_upper``: a convolution then has as many units for each entry of its input
+        as windows cover the entry, at most, and a pool the Lipschitz constant that it has.
 
     Returns
     -------
@@ -288,8 +290,13 @@ def per_layer(factor: Callable[..., Array], net: Any) -> Array:
     """
     if not (hasattr(net, "widths") and hasattr(net, "layer")):
         raise ValueError(f"net={checks.shown(net)} is no network: give jaxexpr.MLP(...)")
-    sizes = zip(net.widths, net.widths[1:], strict=False)
-    factors = [factor(net.layer(i).weights, k, fan_in) for i, (fan_in, k) in enumerate(sizes)]
+    factors = []
+    for i, op in enumerate(net.ops):
+        if hasattr(op, "fan_in"):
+            width = op.outputs * op.coverage
+            factors.append(factor(net.layer(i).weights, width, op.fan_in))
+        else:
+            factors.append(np.asarray(op.lipschitz))
     return np.stack(np.broadcast_arrays(*factors), axis=-1)
 
 

@@ -1,6 +1,6 @@
 """What can be run and how large: the catalogue of simulations and their presets."""
 
-from sims.presets import hanin_rolnick2019, pascanu2013, price_tanner2019, raghu2017
+from sims.presets import hanin_rolnick2019, own, pascanu2013, price_tanner2019, raghu2017
 from sims.presets.base import PRESETS, Data, Simulation
 
 CATALOGUE: dict[str, Simulation] = {
@@ -8,6 +8,7 @@ CATALOGUE: dict[str, Simulation] = {
     **raghu2017.FIGURES,
     **hanin_rolnick2019.FIGURES,
     **pascanu2013.FIGURES,
+    **own.FIGURES,
 }
 
 __all__ = ["CATALOGUE", "PRESETS", "Data", "Simulation"]

@@ -10,8 +10,12 @@ from sims.presets.base import Data, Simulation, sized
 
 @dataclasses.dataclass(frozen=True)
 class Circle:
-    """A circle through one ReLU network, and the growth of its length over many."""
+    """A circle through one network, and the growth of its length over many."""
 
+    activation: Literal["relu", "tanh", "hard_tanh"] = "relu"
+    """The activation."""
+    shown: tuple[int, ...] = ()
+    """Layers that are drawn, 0 the input; by default the input, half way, and the last."""
     width: int = 784
     """Units in each layer."""
     depth: int = 12

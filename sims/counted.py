@@ -1,0 +1,117 @@
+"""Counted transitions beside their expectation given the layers below, and the two variances.
+
+The Kac-Rice formula is exact for Gaussian layers above any fixed curve, so the means agree; summed
+in place of the count it has the smaller variance (Rao-Blackwell). The same networks give both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from jaxexpr import MLP, curves, laws, plotting, results
+from sims.run import Claim, Findings, Run, caption
+
+ACTIVATIONS = ("relu", "hard_tanh")
+_NAMES = ("transitions", "expected_transitions")
+
+
+def simulate(config: Any, run: Run) -> xr.Dataset:
+    """Return counts and expectations by activation, width and layer."""
+    parts = []
+    for activation, sigma in zip(ACTIVATIONS, (config.sigma_relu, config.sigma_hard), strict=True):
+        for width in config.widths:
+            net = MLP(
+                (config.dimension,) + (width,) * config.depth,
+                laws.Gaussian(sigma),
+                laws.Gaussian(config.sigma_b),
+                activation,
+            )
+            ends = np.sqrt(config.dimension) * np.eye(2, config.dimension)
+            made = run.estimate(
+                f"{activation}, width {width}",
+                net,
+                curves.arc(*ends),
+                key=jax.random.fold_in(jax.random.key(config.seed), width),
+                draws=max(config.draws // width, config.least),
+                probes=_NAMES,
+            )
+            part = results.dataset(made)
+            parts.append(part.expand_dims(activation=[activation], width=[width]))
+    return xr.combine_by_coords(parts, combine_attrs="override")
+
+
+def _both(data: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
+    """Distance of the means in standard errors, and the ratio of the variances."""
+    counted, expected = (data[name] for name in _NAMES)
+    errors = [data[f"{name}_sem"] for name in _NAMES]
+    distance = np.abs(counted - expected) / np.hypot(*errors)
+    return distance, (errors[0] / errors[1]) ** 2
+
+
+def check(data: xr.Dataset) -> Findings:
+    """Judge that the means agree; say how much smaller the variance is."""
+    order = ("activation", "width", "layer")
+    distance, gain = (x.transpose(*order) for x in _both(data))
+    # The first layer's expectation is a number without variance.
+    later = gain.isel(layer=slice(1, None))
+    relative = (data.transitions_sem / data.transitions).transpose(*order)
+    claims = [
+        Claim(
+            "counted and expected transitions agree (4.5 standard errors)",
+            bool(distance.max() < 4.5),
+            f"at most {float(distance.max()):.1f} standard errors apart, "
+            f"relative error {100 * float(relative.max()):.2f} %",
+        ),
+        Claim(
+            "the expectation has the smaller variance",
+            bool((later > 1).all()),
+            f"{float(later.min()):.1f} to {float(later.max()):.1f} times in layers 2 and above",
+        ),
+    ]
+    numbers = {
+        "width": data.width.values,
+        "activation": data.activation.values,
+        "transitions": data.transitions.transpose(*order).values,
+        "expected": data.expected_transitions.transpose(*order).values,
+        "distance_in_standard_errors": distance.values,
+        "variance_ratio": later.values,
+    }
+    return Findings([], claims, numbers)
+
+
+def draw(data: xr.Dataset) -> Any:
+    """Draw the ratio of the means with its interval, and the ratio of the variances."""
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(2, 2, figsize=(9.2, 6.4), sharex=True, height_ratios=(1.3, 1))
+    _, gain = _both(data)
+    for column, activation in zip(panels.T, data.activation.values, strict=True):
+        top, bottom = column
+        for i, width in enumerate(data.width.values):
+            cell = data.sel(activation=activation, width=width)
+            ratio = cell.transitions / cell.expected_transitions
+            error = np.hypot(cell.transitions_sem, cell.expected_transitions_sem)
+            beside = 0.06 * (i - data.sizes["width"] / 2)
+            plotting.curve_with_interval(
+                data.layer + beside, ratio, error / cell.expected_transitions, ax=top,
+                color=plotting.COLOURS[i], linewidth=0, elinewidth=1, label=f"$k$ = {width}",
+            )  # fmt: skip
+            kept = gain.sel(activation=activation, width=width).isel(layer=slice(1, None))
+            bottom.plot(
+                kept.layer, kept, "o-", color=plotting.COLOURS[i], markersize=3.5, linewidth=1
+            )
+        top.axhline(1, color="black", linewidth=0.9)
+        bottom.axhline(1, color="black", linewidth=0.9)
+        top.set_title(str(activation), fontsize=9)
+        bottom.set_xlabel("layer")
+        bottom.xaxis.get_major_locator().set_params(integer=True)
+        bottom.set_yscale("log")
+    panels[0, 0].set_ylabel("counted / expected")
+    panels[1, 0].set_ylabel("variance of the count\nover that of the expectation")
+    panels[0, 0].legend(fontsize=8)
+    figure.suptitle(f"{data.attrs['title']}\n{caption(data)}, bars: 95 % intervals", fontsize=9)
+    return figure

@@ -1,0 +1,216 @@
+"""Labellings of points while the weights of one layer move on a great circle.
+
+Raghu et al. 2017, figures 14 (against depth and width), 15 (layers swept) and 16 (against flips,
+with the random walk). The sign of a unit of any layer above is a label; shown beside the counts are
+the number of labellings there are, ``2^s``, and the random walk's exact expectation.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from jaxexpr import MLP, dichotomies, laws, plotting, results, theory, verdict
+from sims.run import Claim, Findings, Run
+
+_NAMES = ("dichotomies", "flips")
+
+
+def simulate(config: Any, run: Run) -> xr.Dataset:
+    """Return labellings and flips by width, layer swept and layer read out."""
+    parts = []
+    for width in config.widths:
+        rng = np.random.default_rng(config.seed)
+        inputs = rng.normal(size=(config.inputs, config.dimension))
+        inputs *= np.sqrt(config.dimension) / np.linalg.norm(inputs, axis=1, keepdims=True)
+        widths = (config.dimension,) + (width,) * config.depth
+        net = MLP(widths, laws.Gaussian(config.scale**0.5), laws.Zero(), "hard_tanh")
+        made = run.do(
+            dichotomies,
+            f"width {width}",
+            net,
+            inputs,
+            key=jax.random.fold_in(jax.random.key(config.seed), width),
+            draws=config.draws,
+            swept=[layer - 1 for layer in config.swept],
+            readouts=min(config.readouts, width),
+            method=config.method,
+            points=None if config.method == "exact" else config.points,
+            refine=None if config.method == "exact" else config.refine,
+            most_points=None if config.method == "exact" else config.most_points,
+        )
+        part = results.dataset(made, ("swept",), {"swept": np.array(config.swept)})
+        looked = "every flip" if config.method == "exact" else f"{made['flips'].points} points"
+        run.note(f"width {width}: {looked}")
+        parts.append(part.expand_dims(width=[width]))
+    data = xr.concat(parts, "width")
+    for name in _NAMES:
+        data[name].attrs |= parts[0][name].attrs
+    data["walk"] = (
+        data.flips.dims,
+        theory.random_walk(config.inputs, np.nan_to_num(data.flips.values)),
+    )
+    data["walk"] = data.walk.where(data.flips.notnull())
+    return data
+
+
+def _config(data: xr.Dataset) -> dict[str, Any]:
+    return json.loads(data.attrs["config"]) if "config" in data.attrs else {"inputs": 15}
+
+
+def check(data: xr.Dataset) -> Findings:
+    """Judge the bounds; hold labellings against remaining depth and the random walk."""
+    data = data.transpose("width", "swept", "layer")
+    inputs = int(_config(data)["inputs"])
+    counts = results.estimate_of(data, "dichotomies")
+    known = np.isfinite(counts.mean)
+    most = np.where(known, 2.0**inputs, np.inf)
+    flips = np.where(known, np.nan_to_num(data.flips.values) + 1, np.inf)
+    verdicts = [
+        verdict(counts, upper=most, name="labellings <= 2^s"),
+        verdict(counts, upper=flips, name="labellings <= flips + 1"),
+    ]
+    ratio = (data.dichotomies / data.walk).values
+    off = data.dichotomies_discretisation / data.dichotomies
+    largest = 100 * float(np.nanmax(np.nan_to_num(off.values)))
+    numbers: dict[str, Any] = {
+        "width": data.width.values,
+        "swept": data.swept.values,
+        "dichotomies": counts.mean,
+        "error": counts.sem,
+        "flips": data.flips.values,
+        "over_random_walk": ratio,
+        "discretisation": off.values,
+        "points": data.dichotomies.attrs["points"],
+    }
+    claims = [
+        Claim(
+            "grids have converged (to 5 %)",
+            largest < 5,
+            f"largest discretisation error {largest:.1f} %",
+        ),
+        Claim(
+            "labellings follow the random walk (within a factor of 1.5)",
+            bool(np.nanmax(np.abs(np.log(ratio))) < np.log(1.5)),
+            f"labellings over the walk's: {np.nanmin(ratio):.2f} to {np.nanmax(ratio):.2f}",
+        ),
+    ]
+    if data.sizes["swept"] > 1:
+        claims.append(_remaining(data))
+    if data.sizes["width"] > 1:
+        claims.append(_deep_or_wide(data))
+    return Findings(verdicts, claims, numbers)
+
+
+def _remaining(data: xr.Dataset) -> Claim:
+    """Labellings by remaining depth, for all layers swept: largest distance in standard errors."""
+    worst, largest = 0.0, 0.0
+    for width in data.width.values:
+        cell = data.sel(width=width)
+        for r in range(1, data.sizes["layer"]):
+            rows = [
+                (float(one.dichotomies), float(one.dichotomies_sem))
+                for s in data.swept.values
+                if s > 1 and s + r <= data.sizes["layer"]
+                for one in [cell.sel(swept=s, layer=s + r)]
+            ]
+            for mean, error in rows[1:]:
+                base, own = rows[0]
+                worst = max(worst, abs(mean - base) / np.hypot(error, own))
+                largest = max(largest, abs(mean / base - 1))
+    return Claim(
+        "labellings depend on the remaining depth alone (layers above the first)",
+        worst < 4,
+        f"at most {worst:.1f} standard errors apart, {100 * largest:.0f} %",
+    )
+
+
+def _deep_or_wide(data: xr.Dataset) -> Claim:
+    """How labellings change with depth at a width of 32 or so, and with width at a middle depth."""
+    first = data.isel(swept=0).dichotomies
+    widths = data.width.values
+    middle = widths[len(widths) // 2]
+    deep = float(first.sel(width=middle).isel(layer=-1) / first.sel(width=middle).isel(layer=0))
+    wide = float(first.isel(layer=-1, width=-1) / first.isel(layer=-1).sel(width=middle))
+    more = widths[-1] / middle
+    return Claim(
+        "labellings grow with depth faster than with width",
+        deep > wide,
+        f"{deep:.3g} times from the first to the last layer at width {middle}; "
+        f"{wide:.3g} times from there to a width {more:g} times as large",
+    )
+
+
+def draw(data: xr.Dataset) -> Any:
+    """Draw labellings against remaining depth, width, or flips."""
+    import matplotlib.pyplot as plt
+
+    config = _config(data)
+    figure, ax = plt.subplots(figsize=(6.6, 4.8))
+    view = config["view"]
+    if view == "depth":
+        for i, (width, swept) in enumerate(np.ndindex(data.sizes["width"], data.sizes["swept"])):
+            cell = data.isel(width=width, swept=swept)
+            x = data.layer.values - int(cell.swept)
+            several = data.sizes["swept"] > 1
+            label = f"layer {int(cell.swept)} swept" if several else f"$k$ = {int(cell.width)}"
+            colour = plotting.COLOURS[i % len(plotting.COLOURS)]
+            plotting.curve_with_interval(
+                x, cell.dichotomies, cell.dichotomies_sem, ax=ax, label=label, color=colour
+            )
+        ax.set_xlabel("remaining depth")
+    elif view == "width":
+        layers = data.layer.values[1::2] if data.sizes["layer"] > 5 else data.layer.values
+        colours = plt.get_cmap("viridis")(np.linspace(0, 0.9, len(layers)))
+        for colour, layer in zip(colours, layers, strict=True):
+            cell = data.isel(swept=0).sel(layer=layer)
+            label = f"remaining depth {layer - 1}"
+            plotting.curve_with_interval(
+                data.width, cell.dichotomies, cell.dichotomies_sem, ax=ax, label=label, color=colour
+            )
+        ax.set_xscale("log", base=2)
+        ax.set_xlabel("width")
+    else:
+        _against_flips(data, ax, int(config["inputs"]))
+    most, blue = 2.0 ** int(config["inputs"]), "#3b6fb6"
+    ax.axhline(most, color=blue, linestyle="--", linewidth=1, label="all labellings")
+    ax.set_yscale("log")
+    ax.set_ylabel(f"labellings of {config['inputs']} points")
+    ax.legend(fontsize=8)
+    points = data.dichotomies.attrs["points"]
+    how = f"grid of {points} points" if points else "every flip"
+    ax.set_title(
+        f"{data.attrs['title']}\npreset {data.attrs['preset']}, {config['draws']} draws, {how}, "
+        "bars: 95 % intervals",
+        fontsize=9,
+    )
+    return figure
+
+
+def _against_flips(data: xr.Dataset, ax: Any, inputs: int) -> None:
+    for i, width in enumerate(data.width.values):
+        cell = data.sel(width=width).isel(swept=0)
+        ax.errorbar(
+            cell.flips,
+            cell.dichotomies,
+            xerr=1.96 * cell.flips_sem,
+            yerr=1.96 * cell.dichotomies_sem,
+            linestyle="none",
+            marker="o",
+            markersize=4,
+            label=f"$k$ = {width}",
+            color=plotting.COLOURS[i],
+        )
+    x = np.geomspace(1, max(float(data.flips.max()) * 3, 100), 300)
+    plotting.reference(
+        x, theory.random_walk(inputs, x), ax=ax, kind="exact", color="black", label="random walk"
+    )
+    plotting.reference(
+        x, theory.flips_bound(inputs, x), ax=ax, kind="upper", color="grey", label="flips + 1"
+    )
+    ax.set_xscale("log")
+    ax.set_xlabel("flips of a label")

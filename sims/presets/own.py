@@ -1,0 +1,84 @@
+"""Presets of experiments of our own."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from sims.presets.base import Simulation, sized
+
+
+@dataclasses.dataclass(frozen=True)
+class Phase:
+    """The phase diagram of mean field, and finite networks along one row of it."""
+
+    activation: Literal["tanh", "erf", "hard_tanh"] = "tanh"
+    """Activation, smooth or not; bounded."""
+    sigma_w: tuple[float, float] = (0.5, 4.0)
+    """From and to, horizontally."""
+    sigma_b: tuple[float, float] = (0.01, 2.0)
+    """From and to, vertically."""
+    cells: int = 60
+    """Cells of the diagram in each direction."""
+    row: float = 0.3
+    """sigma_b of the measured networks."""
+    measured: int = 15
+    """How many sigma_w are measured."""
+    widths: tuple[int, ...] = (16, 64, 512)
+    """Widths of the measured networks."""
+    depth: int = 12
+    """Layers."""
+    draws: int = 100
+    """Networks of each width."""
+    points: int = 8
+    """Tangents."""
+    seed: int = 0
+    """Seed of everything random."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Counted:
+    """Counted and expected transitions on an arc."""
+
+    widths: tuple[int, ...] = (16, 64, 128, 512)
+    """Widths."""
+    depth: int = 4
+    """Layers."""
+    dimension: int = 16
+    """Input dimension."""
+    sigma_relu: float = 1.5
+    """Scale of the weights of ReLU networks."""
+    sigma_hard: float = 2.5
+    """Scale of the weights of hard-tanh networks."""
+    sigma_b: float = 0.3
+    """Scale of the biases."""
+    draws: int = 100_000
+    """Networks times width."""
+    least: int = 300
+    """Networks of each width, at least."""
+    seed: int = 0
+    """Seed of everything random."""
+
+
+FIGURES = {
+    "own_phase_diagram": Simulation(
+        "order and chaos: mean field beside finite networks",
+        "phase",
+        sized(
+            Phase(),
+            {"cells": 12, "measured": 5, "widths": (16, 64), "depth": 6, "draws": 40},
+            {},
+            {"draws": 2000, "widths": (16, 64, 512, 4096), "measured": 30},
+        ),
+    ),
+    "own_kac_rice": Simulation(
+        "transitions counted exactly, and expected given the layers below",
+        "counted",
+        sized(
+            Counted(),
+            {"widths": (16,), "depth": 2, "draws": 4000, "least": 100},
+            {},
+            {"draws": 10_000_000, "widths": (16, 32, 64, 128, 256, 512), "depth": 6},
+        ),
+    ),
+}
