@@ -41,15 +41,17 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
             )
             part = results.dataset(made)
             parts.append(part.expand_dims(activation=[activation], width=[width]))
-    return xr.combine_by_coords(parts, combine_attrs="override")
+    found = xr.combine_by_coords(parts, combine_attrs="override")
+    assert isinstance(found, xr.Dataset)
+    return found
 
 
 def _both(data: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
     """Distance of the means in standard errors, and the ratio of the variances."""
     counted, expected = (data[name] for name in _NAMES)
-    errors = [data[f"{name}_sem"] for name in _NAMES]
-    distance = np.abs(counted - expected) / np.hypot(*errors)
-    return distance, (errors[0] / errors[1]) ** 2
+    own, theirs = (data[f"{name}_sem"] for name in _NAMES)
+    distance = abs(counted - expected) / (own**2 + theirs**2) ** 0.5
+    return distance, (own / theirs) ** 2
 
 
 def check(data: xr.Dataset) -> Findings:

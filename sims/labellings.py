@@ -68,8 +68,8 @@ def check(data: xr.Dataset) -> Findings:
     inputs = int(_config(data)["inputs"])
     counts = results.estimate_of(data, "dichotomies")
     known = np.isfinite(counts.mean)
-    most = np.where(known, 2.0**inputs, np.inf)
-    flips = np.where(known, np.nan_to_num(data.flips.values) + 1, np.inf)
+    most = np.full(known.shape, 2.0**inputs)
+    flips = np.where(known, np.nan_to_num(data.flips.values) + 1, 2.0**inputs)
     verdicts = [
         verdict(counts, upper=most, name="labellings <= 2^s"),
         verdict(counts, upper=flips, name="labellings <= flips + 1"),

@@ -25,8 +25,8 @@ def _network(config: Any, width: int, sigma_w: Any) -> MLP:
 
 def simulate(config: Any, run: Run) -> xr.Dataset:
     """Return mean field on a grid of scales, and growth of finite networks along one row of it."""
-    sigma_w = np.linspace(*config.sigma_w, config.cells)
-    sigma_b = np.linspace(*config.sigma_b, config.cells)
+    sigma_w = np.linspace(config.sigma_w[0], config.sigma_w[1], config.cells)
+    sigma_b = np.linspace(config.sigma_b[0], config.sigma_b[1], config.cells)
     w, b = np.meshgrid(sigma_w, sigma_b)
     q = theory.fixed_length(w, b, config.activation)
     chi = theory.chi_1(np.maximum(q, 1e-12), w, config.activation)
@@ -42,7 +42,7 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
         {"sigma_w": sigma_w, "sigma_b": sigma_b},
     )
     run.note("mean field")
-    row = np.linspace(*config.sigma_w, config.measured)
+    row = np.linspace(config.sigma_w[0], config.sigma_w[1], config.measured)
     parts = []
     for width in config.widths:
         net = MLP(

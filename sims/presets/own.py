@@ -40,7 +40,7 @@ class Phase:
 class Counted:
     """Counted and expected transitions on an arc."""
 
-    widths: tuple[int, ...] = (16, 64, 128, 512)
+    widths: tuple[int, ...] = (16, 128, 512)
     """Widths."""
     depth: int = 4
     """Layers."""
@@ -52,9 +52,9 @@ class Counted:
     """Scale of the weights of hard-tanh networks."""
     sigma_b: float = 0.3
     """Scale of the biases."""
-    draws: int = 100_000
+    draws: int = 40_000
     """Networks times width."""
-    least: int = 300
+    least: int = 120
     """Networks of each width, at least."""
     seed: int = 0
     """Seed of everything random."""

@@ -145,9 +145,9 @@ class Labellings:
     """Every flip, or a grid that is doubled."""
     points: int = 4097
     """Points of the grid at first."""
-    refine: float = 0.03
+    refine: float = 0.04
     """The grid is doubled until counts move by less than this."""
-    most_points: int = 2**14 + 1
+    most_points: int = 2**16 + 1
     """Or until it has so many points."""
     view: Literal["depth", "width", "flips"] = "depth"
     """What the horizontal axis is."""
