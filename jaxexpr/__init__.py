@@ -6,6 +6,7 @@ from jaxexpr.boundary import boundary_volume
 from jaxexpr.convnets import ConvNet, cifar10_convnet
 from jaxexpr.dichotomies import dichotomies
 from jaxexpr.ensemble import estimate
+from jaxexpr.grids import GridNeeded, grid_needed
 from jaxexpr.kernels import kernel, measure, trajectory
 from jaxexpr.layers import Conv, Dense, Pool
 from jaxexpr.moments import Estimate
@@ -24,6 +25,7 @@ __all__ = [
     "ConvNet",
     "Dense",
     "Estimate",
+    "GridNeeded",
     "Interrupted",
     "Pool",
     "Probe",
@@ -37,6 +39,7 @@ __all__ = [
     "estimate",
     "exact",
     "expected_crossings",
+    "grid_needed",
     "judge",
     "kernel",
     "laws",

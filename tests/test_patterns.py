@@ -1,10 +1,12 @@
 """Patterns along curves: one for each piece, none twice on a line."""
 
+import importlib
+
 import jax
 import numpy as np
 import pytest
 
-from jaxexpr import MLP, curves, exact, laws
+from jaxexpr import MLP, curves, exact, grid_needed, laws, measure
 
 KEY = jax.random.key(2)
 
@@ -48,3 +50,54 @@ def test_what_cannot_be_listed_is_refused():
         exact.patterns(params, line, "tanh")
     with pytest.raises(ValueError, match="traced"):
         jax.jit(lambda p: exact.patterns(p, line)[0])(params)
+
+
+@pytest.mark.parametrize("activation", ["relu", "hard_tanh"])
+def test_packed_patterns_are_the_same_in_any_chunks(activation, monkeypatch):
+    net = MLP((6, 40, 24), laws.Gaussian(3.0), laws.Gaussian(0.5), activation, dtype="float64")
+    with jax.enable_x64(True):
+        params = [(np.asarray(W), np.asarray(b)) for W, b in net.init(jax.random.key(0))]
+    circle = curves.circle(*np.random.default_rng(0).normal(size=(2, 6)))
+    plain = exact.patterns(params, circle, activation)
+    module = importlib.import_module("jaxexpr.exact.patterns")
+    monkeypatch.setattr(module, "CHUNK_BYTES", 8 * 40 * 7)  # seven pieces at a time
+    packed = exact.patterns(params, circle, activation, packed=True)
+    levels = 2 if activation == "hard_tanh" else 1
+    for states, bits in zip(plain, packed, strict=True):
+        width = states.shape[1]
+        assert bits.shape == (len(states), -(-levels * width // 8))
+        ones = np.unpackbits(bits, axis=1, bitorder="little")[:, : levels * width]
+        np.testing.assert_array_equal(ones.reshape(-1, levels, width).sum(axis=1), states)
+    expected = [
+        np.unique(np.concatenate(plain[: d + 1], axis=1), axis=0).shape[0] for d in range(2)
+    ]
+    for states in (plain, packed):
+        assert exact.distinct_patterns(states).tolist() == expected
+    assert expected[0] < len(plain[0])  # the circle ends in the region in which it began
+
+
+def test_a_grid_that_would_have_been_needed():
+    """Hard-tanh, k = 32, sigma_w = 8: on 1,001 points most crossings of deep layers are lost."""
+    net = MLP((32,) * 6, laws.Gaussian(8.0), laws.Zero(), "hard_tanh", dtype="float64")
+    with jax.enable_x64(True):
+        params = [(np.asarray(W), np.asarray(b)) for W, b in net.init(jax.random.key(0))]
+    ends = np.eye(2, 32) * 32**0.5
+    found = grid_needed(params, curves.circle(*ends), activation="hard_tanh")
+    exact_counts = exact.pieces(params, curves.circle(*ends), "hard_tanh").crossings
+    np.testing.assert_array_equal(found.transitions, exact_counts)
+    assert np.all(found.points > 0)
+    assert found.points[-1] > 1001
+    options = {"activation": "hard_tanh", "probes": "transitions", "method": "grid"}
+    for layer, points in enumerate(found.points):
+        enough = measure(params, curves.circle(*ends), points=int(points), **options)
+        assert abs(enough["transitions"][layer] - exact_counts[layer]) <= 0.01 * exact_counts[layer]
+    few = measure(params, curves.circle(*ends), points=1001, **options)["transitions"]
+    assert few[-1] < 0.95 * exact_counts[-1]
+    with pytest.raises(ValueError, match="within"):
+        grid_needed(params, curves.circle(*ends), activation="hard_tanh", within=0)
+
+
+@pytest.mark.parametrize("states", ["pattern", [np.zeros(3)]])
+def test_states_are_those_of_patterns(states):
+    with pytest.raises(ValueError, match="give what exact.patterns returned"):
+        exact.distinct_patterns(states)

@@ -11,7 +11,7 @@ ORDER = [
     "checks", "noise", "laws", "activations", "curves", "products", "layers", "networks",
     "convnets", "given", "propagation", "exact", "theory", "exactly", "rice", "probes", "plans",
     "progress", "moments", "boundary", "checkpoint", "jobs", "kernels", "batches", "identity",
-    "runner", "ensemble", "sweeps", "dichotomies", "perturbations", "verdicts",
+    "grids", "runner", "ensemble", "sweeps", "dichotomies", "perturbations", "verdicts",
 ]  # fmt: skip
 
 

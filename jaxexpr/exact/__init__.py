@@ -15,7 +15,7 @@ from jaxexpr.exact.constructions import (
 from jaxexpr.exact.distance import Nearest, distance_to_boundary
 from jaxexpr.exact.interpret import pieces_of
 from jaxexpr.exact.merge import LinearRegions, linear_regions
-from jaxexpr.exact.patterns import patterns
+from jaxexpr.exact.patterns import distinct_patterns, patterns
 from jaxexpr.exact.pieces import Pieces, pieces, pieces_batch
 from jaxexpr.exact.planar import Adjacency, Plane
 from jaxexpr.exact.plane import plane, plane_through
@@ -31,6 +31,7 @@ __all__ = [
     "cells",
     "consecutive",
     "distance_to_boundary",
+    "distinct_patterns",
     "folding",
     "general_position",
     "linear_regions",

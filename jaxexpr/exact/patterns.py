@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,8 +19,15 @@ from jaxexpr.networks import Params, precision
 Array = np.ndarray
 
 
+CHUNK_BYTES = 2**27  # of the pre-activations that are in memory at a time
+
+
 def patterns(
-    params: Params, curve: Curve, activation: str | Activation = "relu"
+    params: Params,
+    curve: Curve,
+    activation: str | Activation = "relu",
+    *,
+    packed: bool = False,
 ) -> tuple[Array, ...]:
     """Activation patterns of the pieces that ``pieces`` finds, in the order of the curve.
 
@@ -28,12 +37,15 @@ def patterns(
     Parameters
     ----------
     params, curve, activation : as for ``pieces``; computed in float64 from its breakpoints on.
+    packed : a bit for each unit and breakpoint in place of a number: a million patterns of a
+        thousand ReLU units are 125 MB. Few pieces are in memory at a time, packed or not.
 
     Returns
     -------
     For each layer the number of breakpoints that each unit is beyond on each piece, for ReLU 1
     where it is active: ``(count, width)``, int8. A unit that stands on a breakpoint throughout a
-    piece is not beyond it.
+    piece is not beyond it. Packed: uint8 ``(count, bytes)``, one bit a unit, all units for the
+    first breakpoint and then for the next, lowest bit first (``numpy.unpackbits``).
 
     Raises
     ------
@@ -51,18 +63,50 @@ def patterns(
     curve = fitting("params[0][0]", int(np.shape(params[0][0])[0]), as_curve("curve", curve))
     phi = exact_activation(activation)
     t = pieces(params, curve, phi).breakpoints
-    with precision("float64"):
-        inside = jnp.asarray(_inside(t))
-        front = Front(
-            np.asarray(curve.astype("float64").points(inside)), as_float64(params), Bends(phi)
-        )
-    found = []
-    for _ in params:
-        h, slack = front.pre_activations()
-        levels = front.bends.levels
-        found.append(sum((h - c > slack for c in levels), np.zeros(h.shape, np.int8)))
-        front.activate(h)
-    return tuple(np.asarray(state, np.int8) for state in found)
+    inside = _inside(t)
+    double = as_float64(params)
+    rows = max(CHUNK_BYTES // (8 * max(w.shape[1] for w, _ in double)), 1)
+    found: list[list[Array]] = [[] for _ in double]
+    for begin in range(0, inside.size, rows):
+        with precision("float64"):
+            points = curve.astype("float64").points(jnp.asarray(inside[begin : begin + rows]))
+        front = Front(np.asarray(points), double, Bends(phi))
+        for states in found:
+            h, slack = front.pre_activations()
+            beyond = [h - level > slack for level in front.bends.levels]
+            if packed:
+                bits = np.concatenate(beyond, axis=1) if beyond else np.zeros((len(h), 0), bool)
+                states.append(np.packbits(bits, axis=1, bitorder="little"))
+            else:
+                states.append(sum(beyond, np.zeros(h.shape, np.int8)).astype(np.int8))
+            front.activate(h)
+    return tuple(np.concatenate(states) for states in found)
+
+
+def distinct_patterns(states: Sequence[Array]) -> Array:
+    """How many different patterns there are, of the first d layers: ``(depth,)``.
+
+    On a straight line as many as pieces; on a curve that meets a region twice fewer.
+
+    states : from ``patterns``, packed or not: one array ``(count, ...)`` for each layer.
+
+    >>> from jaxexpr import curves
+    >>> W, b = np.array([[1.0, -1.0]]), np.array([0.0, 0.0])
+    >>> there_and_back = curves.polyline([[1.0], [-1.0], [1.0]])
+    >>> distinct_patterns(patterns(((W, b),), there_and_back)).tolist()
+    [2]
+    """
+    if not isinstance(states, Sequence) or not all(np.ndim(s) == 2 for s in states):
+        raise ValueError(f"states={checks.shown(states)}: give what exact.patterns returned")
+    counts, number = [], np.zeros(len(states[0]), np.int64)
+    for layer in states:
+        # The pattern so far by its number, beside this layer's.
+        rows = np.concatenate([number[:, None].view(np.uint8), layer.view(np.uint8)], axis=1)
+        whole = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel()
+        _, number = np.unique(whole, return_inverse=True)
+        number = number.astype(np.int64)
+        counts.append(int(number.max(initial=-1)) + 1)
+    return np.array(counts)
 
 
 def _inside(t: Array) -> Array:

@@ -60,6 +60,30 @@ class Counted:
     """Seed of everything random."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Grids:
+    """A circle through hard-tanh networks, exactly and on a grid."""
+
+    width: int = 32
+    """Units in each layer, and dimension of the input; |x|^2 is the same number."""
+    depth: int = 8
+    """Layers."""
+    sigma_w: float = 8.0
+    """Scale of the weights."""
+    points: int = 1001
+    """Points of the grid."""
+    within: float = 0.01
+    """Share of the transitions that a grid may miss."""
+    most_points: int = 2**19 + 1
+    """Of the finest grid that is tried."""
+    looked_at: int = 5
+    """Networks for which the grid that is needed is sought."""
+    draws: int = 40
+    """Networks."""
+    seed: int = 0
+    """Seed of everything random."""
+
+
 FIGURES = {
     "own_phase_diagram": Simulation(
         "order and chaos: mean field beside finite networks",
@@ -69,6 +93,16 @@ FIGURES = {
             {"cells": 12, "measured": 5, "widths": (16, 64), "depth": 6, "draws": 40},
             {},
             {"draws": 2000, "widths": (16, 64, 512, 4096), "measured": 30},
+        ),
+    ),
+    "own_grids": Simulation(
+        "what a grid does not see: hard-tanh, sigma_w = 8",
+        "grids",
+        sized(
+            Grids(),
+            {"width": 8, "depth": 2, "draws": 20, "looked_at": 2, "most_points": 4097},
+            {},
+            {"draws": 1000, "looked_at": 50},
         ),
     ),
     "own_kac_rice": Simulation(

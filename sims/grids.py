@@ -1,0 +1,120 @@
+"""What a grid does not see: transitions and growth of length on a grid and exactly.
+
+A circle through hard-tanh networks with large weights. On a grid coarser than the image both seem to
+fall off with depth, which looks like physics; the exact pieces show that they do not. Beside the
+curves: the grid that each layer would have needed.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from jaxexpr import MLP, curves, grid_needed, laws, plotting, results
+from sims.run import Claim, Findings, Run, caption
+
+_HOW = ("exact", "grid")
+
+
+def simulate(config: Any, run: Run) -> xr.Dataset:
+    """Return transitions and length ratios by method and layer, and the grids needed."""
+    widths = (config.width,) * (config.depth + 1)
+    net = MLP(widths, laws.Gaussian(config.sigma_w), laws.Zero(), "hard_tanh", dtype="float64")
+    curve = curves.circle(*np.sqrt(config.width) * np.eye(2, config.width))
+    key = jax.random.key(config.seed)
+    parts = []
+    for how in _HOW:
+        made = run.estimate(
+            how,
+            net,
+            curve,
+            key=key,
+            draws=config.draws,
+            probes=("transitions", "length_ratio"),
+            method=how,
+            points=config.points if how == "grid" else None,
+        )
+        parts.append(results.dataset(made).expand_dims(how=[how]))
+    data = xr.concat(parts, "how")
+
+    def needed(number: int) -> np.ndarray:
+        with jax.enable_x64(True):
+            params = net.init(jax.random.fold_in(key, number))
+        params = tuple((np.asarray(w, np.float64), np.asarray(b, np.float64)) for w, b in params)
+        options = {"activation": "hard_tanh", "within": config.within}
+        found = grid_needed(params, curve, most_points=config.most_points, **options)
+        return np.where(found.points == 0, np.inf, found.points)
+
+    points = run.samples("grids needed", needed, config.looked_at)
+    data["needed"] = (("layer",), np.median(points, axis=0))
+    return data
+
+
+def check(data: xr.Dataset) -> Findings:
+    """See what the grid loses, layer by layer."""
+    config = json.loads(data.attrs["config"])
+    exact, grid = (data.sel(how=how) for how in _HOW)
+    seen = (grid.transitions / exact.transitions).values
+    needed = data.needed.values
+    enough = np.isfinite(needed) & (np.diff(needed, prepend=0) >= 0)
+    factors = exact.length_ratio.values[1:]
+    claims = [
+        Claim(
+            f"on {config['points']} points deep layers lose transitions",
+            bool(seen[-1] < 0.8 < seen[0]),
+            f"seen {100 * seen[0]:.0f} % in the first layer, {100 * seen[-1]:.0f} % in the last",
+        ),
+        Claim(
+            "exactly, growth does not fall off (each layer within 10 % of their mean)",
+            bool(np.abs(factors / factors.mean() - 1).max() < 0.1),
+            f"{factors.min():.2f} to {factors.max():.2f}; on the grid "
+            f"{grid.length_ratio.values[1]:.2f} to {grid.length_ratio.values[-1]:.2f}",
+        ),
+        Claim(
+            f"the grid needed for {100 * config['within']:g} % grows with depth",
+            bool(enough.all() and needed[-1] > config["points"]),
+            ", ".join(f"{n:.0f}" for n in needed),
+        ),
+    ]
+    numbers = {
+        "transitions_exact": exact.transitions.values,
+        "transitions_grid": grid.transitions.values,
+        "length_ratio_exact": exact.length_ratio.values,
+        "length_ratio_grid": grid.length_ratio.values,
+        "grid_needed": needed,
+    }
+    return Findings([], claims, numbers)
+
+
+def draw(data: xr.Dataset) -> Any:
+    """Draw both measures, and the grid needed."""
+    import matplotlib.pyplot as plt
+
+    config = json.loads(data.attrs["config"])
+    figure, panels = plt.subplots(1, 3, figsize=(11.4, 3.9))
+    names = {"exact": "exact", "grid": f"grid of {config['points']} points"}
+    for ax, name in zip(panels, ("transitions", "length_ratio"), strict=False):
+        for i, how in enumerate(_HOW):
+            cell = data.sel(how=how)
+            line = {"color": plotting.COLOURS[i], "linewidth": 1.0}
+            plotting.curve_with_interval(
+                data.layer, cell[name], cell[f"{name}_sem"], ax=ax, label=names[how], **line
+            )
+    panels[0].set_yscale("log")
+    panels[0].set_ylabel("transitions of a layer")
+    panels[1].set_ylabel("length above over length below")
+    panels[1].set_ylim(bottom=0)
+    panels[2].plot(data.layer, data.needed, "o-", color="black", markersize=3.5, linewidth=1)
+    panels[2].axhline(config["points"], color=plotting.COLOURS[1], linewidth=1, linestyle="--")
+    panels[2].set_yscale("log", base=2)
+    panels[2].set_ylabel(f"points needed for {100 * config['within']:g} %")
+    panels[0].legend(fontsize=8)
+    for ax in panels:
+        ax.set_xlabel("layer")
+        ax.xaxis.get_major_locator().set_params(integer=True)
+    figure.suptitle(f"{data.attrs['title']}\n{caption(data)}, bars: 95 % intervals", fontsize=9)
+    return figure
