@@ -47,7 +47,9 @@ def estimate(
     key : typed key; with the number of a network it determines that network, nothing else does.
     draws : how many networks to draw (the most, if `target` is given).
     probes : names out of length, growth, growth_squared, log_growth, length_ratio, log_length,
-        norm, angle, transitions, pieces, or your own (``jaxexpr.probe``).
+        norm, angle, transitions, network_transitions, sign_changes, pieces, patterns,
+        layer_patterns, expected_transitions, or your own (``jaxexpr.probe``, ``crossings``,
+        ``expected_crossings``).
     method : ``"exact"`` (piecewise linear networks on lines, polylines, arcs, circles, ellipses
         and semicircles: every breakpoint, no discretisation), ``"tangent"`` (derivatives at
         midpoints; no cancellation), ``"grid"`` (a polyline), ``"gram"`` (dense Gaussian laws:

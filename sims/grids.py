@@ -1,7 +1,7 @@
 """What a grid does not see: transitions and growth of length on a grid and exactly.
 
-A circle through hard-tanh networks with large weights. On a grid coarser than the image both seem to
-fall off with depth, which looks like physics; the exact pieces show that they do not. Beside the
+A circle through hard-tanh networks with large weights. On a grid coarser than the image both seem
+to fall off with depth, which looks like physics; the exact pieces show that they do not. Beside the
 curves: the grid that each layer would have needed.
 """
 

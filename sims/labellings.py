@@ -46,6 +46,7 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
         part = results.dataset(made, ("swept",), {"swept": np.array(config.swept)})
         looked = "every flip" if config.method == "exact" else f"{made['flips'].points} points"
         run.note(f"width {width}: {looked}")
+        part["points"] = ((), made["flips"].points)
         parts.append(part.expand_dims(width=[width]))
     data = xr.concat(parts, "width")
     for name in _NAMES:
@@ -85,7 +86,7 @@ def check(data: xr.Dataset) -> Findings:
         "flips": data.flips.values,
         "over_random_walk": ratio,
         "discretisation": off.values,
-        "points": data.dichotomies.attrs["points"],
+        "points": data.points.values,
     }
     claims = [
         Claim(
@@ -181,8 +182,9 @@ def draw(data: xr.Dataset) -> Any:
     ax.set_yscale("log")
     ax.set_ylabel(f"labellings of {config['inputs']} points")
     ax.legend(fontsize=8)
-    points = data.dichotomies.attrs["points"]
-    how = f"grid of {points} points" if points else "every flip"
+    low, high = int(data.points.min()), int(data.points.max())
+    how = f"grids of {low} to {high} points" if low < high else f"grid of {high} points"
+    how = how if high else "every flip"
     ax.set_title(
         f"{data.attrs['title']}\npreset {data.attrs['preset']}, {config['draws']} draws, {how}, "
         "bars: 95 % intervals",

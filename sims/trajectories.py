@@ -150,6 +150,7 @@ def _shapes(data: xr.Dataset, view: str) -> list[Claim]:
     growth = (
         data.growth.values[:, 1:].mean(axis=1) if data.sizes["layer"] > 1 else data.growth[:, 0]
     )
+    error = data.growth_sem.values[:, 1:].mean(axis=1)
     width, scale = data.width.values, data.scale.values
     chosen = scale >= 4  # below, hard-tanh lengths shrink or stand still
     claims = []
@@ -164,16 +165,16 @@ def _shapes(data: xr.Dataset, view: str) -> list[Claim]:
             name = "length is exponential in depth (R^2 > 0.99; width >= 16, sigma_w^2 >= 4)"
             claims.append(Claim(name, least > 0.99, f"least R^2 {least:.4f}"))
     for name, axis, fixed in (("scale", scale, width), ("width", width, scale)):
-        steps: list[float] = []
+        steps: list[bool] = []
         for value in np.unique(fixed):
             here = (fixed == value) & (width >= 16)  # narrower ones die, and are noise
             order = np.argsort(axis[here])
-            steps += list(np.diff(np.asarray(growth)[here][order]))
+            slack = 3 * np.hypot(error[here][order][1:], error[here][order][:-1])
+            steps += list(np.diff(growth[here][order]) > -slack)
         if steps:
-            up = float(np.mean(np.array(steps) > 0))
-            claims.append(
-                Claim(f"growth rises with the {name}", up > 0.99, f"in {100 * up:.0f} % of steps")
-            )
+            up = 100 * float(np.mean(steps))
+            detail = f"in {up:.0f} % of steps, within 3 standard errors"
+            claims.append(Claim(f"growth rises with the {name}", up > 99, detail))
     return claims
 
 

@@ -147,7 +147,7 @@ def draw(data: xr.Dataset) -> Any:
     import matplotlib.pyplot as plt
 
     config = json.loads(data.attrs["config"])
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10.4, 4.9))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11.2, 4.9))
     colours = plt.get_cmap("viridis")(np.linspace(0, 0.92, len(config["cells"])))
     for colour, (width, scale) in zip(colours, config["cells"], strict=True):
         cell = _cell(data, width, scale)
@@ -198,7 +198,8 @@ def draw(data: xr.Dataset) -> Any:
     right.set_xscale("log")
     for ax in (left, right):
         ax.set_yscale("log")
-        ax.legend(fontsize=7, ncols=2)
+    left.legend(fontsize=7, ncols=2)
+    right.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     left.set_ylabel("transitions of a unit")
     figure.suptitle(f"{data.attrs['title']}\n{caption(data)}", fontsize=9)
     return figure

@@ -292,6 +292,11 @@ FIGURES = {
         swept=(1, 3, 5, 7),
     ),
     "raghu2017_fig16": _labellings(
-        "labellings against flips, beside the random walk", {}, _WIDE, view="flips", scale=16.0
+        "labellings against flips, beside the random walk",
+        {},
+        _WIDE,
+        view="flips",
+        scale=16.0,
+        depth=9,
     ),
 }
