@@ -75,7 +75,8 @@ class Along:
 
     def how(self, name: str) -> tuple[str, int]:
         item = next(p for p in self.passes if name in probe_names((p,)))
-        return item.method, item.nodes.count
+        parts = 1 if item.room is None else item.room.parts
+        return item.method + (f" in {parts} parts" if parts > 1 else ""), item.nodes.count
 
     @property
     def identity(self) -> Any:

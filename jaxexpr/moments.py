@@ -87,7 +87,8 @@ class Estimate:
         tangent, or every second point of the grid: the size of the discretisation error of that
         coarser look, above that of `mean`. NaN below 3 points.
     draws : networks drawn.
-    method, points : how, and at how many points of the curve; 0 of the exact method.
+    method, points : how, and at how many points of the curve; 0 of the exact method. A curve whose
+        pieces memory cannot hold is cut: "exact in 8 parts".
     tolerance : relative discretisation error that was asked for (``refine``), if any.
     """
 

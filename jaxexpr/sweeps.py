@@ -144,7 +144,10 @@ class Sweep:
         return list(NAMES)
 
     def how(self, name: str) -> tuple[str, int]:
-        return ("grid", self.points) if self.points else ("exact", 0)
+        if self.points:
+            return "grid", self.points
+        parts = max(room.parts for room in self.rooms)
+        return "exact" + (f" in {parts} parts" if parts > 1 else ""), 0
 
     @property
     def identity(self) -> Any:

@@ -80,6 +80,18 @@ def test_networks_that_need_more_room_are_measured_again():
     assert np.all(missed < 0.01 * found["transitions"].mean)
 
 
+def test_a_curve_is_cut_where_memory_is_short_and_says_so():
+    net = MLP((16, 32, 32), laws.Gaussian(6.0), laws.Gaussian(0.5), "hard_tanh", dtype="float64")
+    arc = curves.arc(*3 * np.random.default_rng(1).normal(size=(2, 16)))
+    options = {"key": KEY, "draws": 3, "probes": "transitions"}
+    whole = estimate(net, arc, **options)["transitions"]
+    parts = estimate(net, arc, memory=2e5, **options)["transitions"]
+    np.testing.assert_allclose(parts.mean, whole.mean, rtol=1e-12)
+    assert whole.method == "exact"
+    assert parts.method.startswith("exact in ")
+    assert "parts" in repr(parts)
+
+
 def test_a_kernel_has_no_number_where_there_is_no_room():
     # Inside a caller's own function nobody gives more room.
     # The guess is made of the first layer; the transitions of this network grow with depth.
