@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import erf
 
-from jaxexpr import MLP, curves, laws, plotting, results, theory
+from jaxexpr import MLP, curves, laws, plotting, results, theory, verdict
 from sims.inputs import on_the_sphere
 from sims.run import Claim, Findings, Run, caption
 
@@ -58,6 +58,10 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
         )
         part = results.dataset(made, ("cell",))
         theirs = np.stack([ratio(width, scale, config.depth) for scale in scales])
+        sizes = list(zip(widths, widths[1:], strict=False))
+        factors = [theory.lipschitz_upper(np.sqrt(scales), k, i) for i, k in sizes]
+        upper = 2 * np.pi * np.sqrt(x0.size) * np.cumprod(np.stack(factors, axis=-1), axis=-1)
+        part["upper"] = (("cell", "layer"), upper)
         part["mean_field"] = (("cell", "layer"), theirs)
         place = {"width": ("cell", np.full(scales.size, width)), "scale": ("cell", scales)}
         parts.append(part.assign_coords(place))
@@ -105,7 +109,9 @@ def check(data: xr.Dataset) -> Findings:
         "transitions_over_length": found.mean(axis=1),
         "mean_field": data.mean_field.values[:, 1:].mean(axis=1),
     }
-    return Findings([], claims, numbers)
+    length = results.estimate_of(data, "length")
+    verdicts = [verdict(length, upper=data.upper.values, name="length <= composed upper bound")]
+    return Findings(verdicts, claims, numbers)
 
 
 def draw(data: xr.Dataset) -> Any:

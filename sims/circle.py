@@ -50,6 +50,8 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
     if config.activation == "relu":
         exact = np.full(config.depth, theory.gaussian_growth(config.sigma_w, config.width))
         data["exact"] = (("layer",), exact)
+    upper = theory.lipschitz_upper(config.sigma_w, config.width)
+    data["upper"] = (("layer",), np.full(config.depth, upper))
     data["mean_field"] = (("layer",), theory.mean_field_growth(net, radius**2 / config.width))
     return data
 
@@ -78,6 +80,8 @@ def check(data: xr.Dataset) -> Findings:
         ]
         numbers["exact"] = exact
     else:
+        upper = data.upper.values
+        verdicts = [verdict(growth, upper=upper, name="growth <= bound of 1-Lipschitz activations")]
         off = float(np.abs(growth.mean / data.mean_field.values - 1).max())
         detail = f"largest distance {100 * off:.1f} %"
         claims.append(Claim("growth is mean field's within 6 %, each layer", off < 0.06, detail))

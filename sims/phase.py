@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import xarray as xr
 
-from jaxexpr import MLP, curves, laws, plotting, results, theory
+from jaxexpr import MLP, activations, curves, laws, plotting, results, theory, verdict
 from sims.run import Claim, Findings, Run, caption
 
 
@@ -115,7 +115,12 @@ def check(data: xr.Dataset) -> Findings:
         "crossing": crossing,
         "edge": edge,
     }
-    return Findings([], claims, numbers)
+    growth = results.estimate_of(data.transpose("width", "measured", "layer", ...), "growth")
+    upper = np.stack([theory.lipschitz_upper(data.measured.values, int(k)) for k in data.width])
+    bound = "growth <= bound by the Lipschitz constant"
+    lipschitz = activations.get(config["activation"]).lipschitz
+    verdicts = [verdict(growth, upper=lipschitz * upper[:, :, None], name=bound)]
+    return Findings(verdicts, claims, numbers)
 
 
 def draw(data: xr.Dataset) -> Any:

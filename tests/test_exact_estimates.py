@@ -81,7 +81,9 @@ def test_networks_that_need_more_room_are_measured_again():
 
 
 def test_a_curve_is_cut_where_memory_is_short_and_says_so():
-    net = MLP((16, 32, 32), laws.Gaussian(6.0), laws.Gaussian(0.5), "hard_tanh", dtype="float64")
+    net = MLP(
+        (16, 32, 32, 32), laws.Gaussian(6.0), laws.Gaussian(0.5), "hard_tanh", dtype="float64"
+    )
     arc = curves.arc(*3 * np.random.default_rng(1).normal(size=(2, 16)))
     options = {"key": KEY, "draws": 3, "probes": "transitions"}
     whole = estimate(net, arc, **options)["transitions"]

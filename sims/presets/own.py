@@ -52,7 +52,7 @@ class Counted:
     """Scale of the weights of hard-tanh networks."""
     sigma_b: float = 0.3
     """Scale of the biases."""
-    draws: int = 40_000
+    units: int = 40_000
     """Networks times width."""
     least: int = 120
     """Networks of each width, at least."""
@@ -90,7 +90,7 @@ FIGURES = {
         "phase",
         sized(
             Phase(),
-            {"cells": 12, "measured": 5, "widths": (16, 64), "depth": 6, "draws": 40},
+            {"cells": 12, "measured": 8, "widths": (16, 128), "depth": 8, "draws": 100},
             {},
             {"draws": 2000, "widths": (16, 64, 512, 4096), "measured": 30},
         ),
@@ -100,7 +100,7 @@ FIGURES = {
         "grids",
         sized(
             Grids(),
-            {"width": 8, "depth": 2, "draws": 20, "looked_at": 2, "most_points": 4097},
+            {"width": 16, "depth": 4, "points": 129, "draws": 20, "looked_at": 2},
             {},
             {"draws": 1000, "looked_at": 50},
         ),
@@ -110,9 +110,9 @@ FIGURES = {
         "counted",
         sized(
             Counted(),
-            {"widths": (16,), "depth": 2, "draws": 4000, "least": 100},
+            {"widths": (16,), "depth": 2, "units": 4000, "least": 100},
             {},
-            {"draws": 10_000_000, "widths": (16, 32, 64, 128, 256, 512), "depth": 6},
+            {"units": 10_000_000, "widths": (16, 32, 64, 128, 256, 512), "depth": 6},
         ),
     ),
 }
