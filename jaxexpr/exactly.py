@@ -25,6 +25,7 @@ from jaxexpr.propagation import power_of_two
 from jaxexpr.theory.mean_field import mean_field_growth
 
 POINTS = 16  # of a stretch at which crossings are guessed
+SPREAD = 0.08  # margin of the guess, for each layer below
 ROW_ARRAYS = 8  # arrays of the size of a stretch's image that are alive at a time
 
 
@@ -85,7 +86,9 @@ def _shares(net: Network, curve: Curve, stretches: int) -> list[float] | None:
         middle = (size[1:] + size[:-1]) / 2
         total += angle / math.pi * np.exp(-((level / middle) ** 2) / 2) + np.abs(np.diff(tail)) / 2
     share = float(total.reshape(stretches, POINTS).sum(axis=1).max())
-    return [share * more for more in spreading(net, float(np.mean(points**2)))]
+    # Networks differ the more the deeper they are, and the fullest must fit.
+    spread = spreading(net, float(np.mean(points**2)))
+    return [share * more * (1 + SPREAD * i) for i, more in enumerate(spread)]
 
 
 def spreading(net: Network, moment: float, first: int = 0) -> list[float]:

@@ -164,10 +164,19 @@ def advance(
     t = jnp.concatenate([t, end_of_all[None]])
 
     # No unit crosses a piece now: of the values at three places the largest tells the state.
-    h, slack = h[join.left], slack[join.left]
+    # A branch that is always taken keeps values in memory: fused into what packs their signs, XLA
+    # would make them again for every bit.
+    always = weights[0, 0] <= np.inf
+
+    def held(*values: jax.Array) -> tuple[jax.Array, ...]:
+        return tuple(lax.cond(always, lambda *x: x, lambda *x: tuple(-y for y in x), *values))
+
+    h, slack = held(h[join.left], slack[join.left])
     seen = [_values(h, p) for p in (t[:-1], (t[:-1] + t[1:]) / 2, t[1:])]
-    highest = jnp.maximum(jnp.maximum(seen[0], seen[1]), seen[2])
-    lowest = jnp.minimum(jnp.minimum(seen[0], seen[1]), seen[2])
+    highest, lowest = held(
+        jnp.maximum(jnp.maximum(seen[0], seen[1]), seen[2]),
+        jnp.minimum(jnp.minimum(seen[0], seen[1]), seen[2]),
+    )
     states = [(highest + lowest > 2 * level) & (highest - level > slack) for level in levels]
     z = _image(h, states, activation)
 
