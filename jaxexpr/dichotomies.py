@@ -8,9 +8,8 @@ in a piecewise linear network every flip of a label is known exactly.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Unpack
 
 import jax
 import numpy as np
@@ -19,7 +18,7 @@ from jaxexpr import checks
 from jaxexpr.exact.flips import MOST_POINTS
 from jaxexpr.moments import Estimate
 from jaxexpr.networks import MLP
-from jaxexpr.runner import gather
+from jaxexpr.runner import Running, gather
 from jaxexpr.sweeps import Sweep, first_room
 
 GRID_POINTS = 1025
@@ -37,16 +36,7 @@ def dichotomies(
     path: str = "circle",
     method: str = "auto",
     points: int | None = None,
-    target: float | None = None,
-    refine: float | None = None,
-    most_points: int | None = None,
-    extend: Mapping[str, Estimate] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    chunk: int | None = None,
-    batch: int | None = None,
-    memory: float | None = None,
-    progress: bool | None = None,
-    title: str = "networks",
+    **running: Unpack[Running],
 ) -> dict[str, Estimate]:
     """Count the labellings of points that networks give while the weights of one layer move.
 
@@ -61,8 +51,8 @@ def dichotomies(
     method : ``"exact"`` (piecewise linear networks: every flip), ``"grid"``, or ``"auto"``: exact
         where it can be.
     points : of the grid, both ends among them; by default 1025.
-    draws, key, target, refine, most_points, extend, checkpoint, chunk, batch, memory, progress,
-        title : as for ``estimate``. A grid misses what happens between its points:
+    draws, key, running : as for ``estimate``: target, refine, most_points, extend, checkpoint,
+        chunk, batch, memory, progress, title. A grid misses what happens between its points:
         ``refine=0.01`` doubles it until the counts move by less than that.
 
     Returns
@@ -71,6 +61,9 @@ def dichotomies(
     label changes of all points. ``mean`` has shape ``net.sweep_shape + (depth,)`` for one `swept`
     layer, ``net.sweep_shape + (len(swept), depth)`` for several: entry l is read out from layer l,
     so ``l - swept`` layers are between; NaN below the moving layer.
+
+    In float32 flips of two labels within a millionth of a radian count as one; float64 tells
+    them apart.
 
     Raises
     ------
@@ -99,6 +92,8 @@ def dichotomies(
             f"give at most {MOST_POINTS}"
         )
     checks.held("inputs", inputs, net.dtype)
+    if not isinstance(swept, int | np.integer | Sequence | np.ndarray):
+        raise ValueError(f"swept={checks.shown(swept)}: give the number of a layer, or several")
     chosen = (swept,) if isinstance(swept, int | np.integer) else tuple(swept)
     layers = tuple(checks.integer("swept", layer, minimum=0) for layer in chosen)
     if not layers or max(layers) >= net.depth or len(set(layers)) < len(layers):
@@ -140,14 +135,5 @@ def dichotomies(
         inputs,
         key=key,
         draws=draws,
-        target=target,
-        refine=refine,
-        most_points=most_points,
-        extend=extend,
-        checkpoint=checkpoint,
-        chunk=chunk,
-        batch=batch,
-        memory=memory,
-        progress=progress,
-        title=title,
+        **running,
     )

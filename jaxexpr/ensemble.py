@@ -60,8 +60,9 @@ def estimate(
         networks and after every quarter more (or after every `chunk`), so that the number drawn
         does not depend on the machine.
     refine : double the points, from `points` or the default on, until no layer's mean moves by more
-        than this share of itself at half of them; looked at in the first 16 networks. Where
-        that takes more than `most_points` the estimates say so, layer by layer (``converged``).
+        than this share of itself at fewer of them (``discretisation``); looked at in the first 16
+        networks. Where that takes more than `most_points` the estimates say so, layer by layer
+        (``converged``).
     most_points : the most points that `refine` may take; 2**17 by default.
     extend : estimates of the same net, curve, key, probes and points; `draws` further networks
         are added to theirs.

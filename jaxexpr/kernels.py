@@ -139,7 +139,7 @@ def measure(
                 f"probes names {exact[0].probes[0].name!r}, measured exactly, and params are "
                 "traced: call measure outside jit and vmap, or use method='tangent' or 'grid'"
             )
-        return {n: _plain(v) for n, v in _measured(params, curve, phi, passes).items()}
+        return {n: _plain(v) for n, v in _measured(params, curve, phi, passes, ops).items()}
     with precision(dtype):
         params = jax.tree.map(lambda x: jnp.asarray(x).astype(dtype), params)
         others = tuple(item for item in passes if item.method != "exact")

@@ -157,7 +157,7 @@ class PlacedDense:
 
     @property
     def coverage(self) -> int:
-        """In how many sums an entry of the image below takes part, for each output."""
+        """In how many sums an entry of the image below takes part at most, for each output."""
         return 1
 
     def product(self, weights: jax.Array) -> Callable[[jax.Array], jax.Array]:
@@ -202,7 +202,7 @@ class PlacedConv:
 
     @property
     def coverage(self) -> int:
-        return (-(-self.kernel // self.stride)) ** 2
+        return _overlap(self.kernel, self.stride, self.shape)
 
     def product(self, weights: jax.Array) -> Callable[[jax.Array], jax.Array]:
         kernels = weights.reshape(self.weights_shape)
@@ -253,8 +253,8 @@ class PlacedPool:
 
     @property
     def lipschitz(self) -> float:
-        """Least number that the pool stretches no distance by more than."""
-        overlap = (-(-self.size // self.stride)) ** 2
+        """What the pool stretches no distance by more than."""
+        overlap = _overlap(self.size, self.stride, self.shape)
         return math.sqrt(overlap) if self.kind == "max" else math.sqrt(overlap) / self.size
 
     def windows(self, rows: jax.Array) -> jax.Array:
@@ -277,6 +277,11 @@ class PlacedPool:
         if winners is None:
             return jnp.mean(windows, axis=0)
         return jnp.take_along_axis(windows, winners[None], axis=0)[0]
+
+
+def _overlap(size: int, stride: int, shape: Image) -> int:
+    """In how many windows an entry of an image stands at most; `shape` of the image above."""
+    return math.prod(min(-(-size // stride), places) for places in shape[:2])
 
 
 def _windows(images: jax.Array, size: int, stride: int) -> list[jax.Array]:

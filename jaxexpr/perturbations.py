@@ -8,9 +8,7 @@ direction of a layer's post-activations: no step size, no cancellation.
 from __future__ import annotations
 
 import dataclasses
-import os
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +22,7 @@ from jaxexpr.networks import MLP
 from jaxexpr.probes import Number
 from jaxexpr.products import dot
 from jaxexpr.propagation import norms, power_of_two
-from jaxexpr.runner import gather
+from jaxexpr.runner import Running, gather
 
 NAMES = ("perturbation", "log_perturbation")
 DIRECTION = 3  # kind of the draw of a direction
@@ -36,14 +34,7 @@ def perturbations(
     *,
     key: jax.Array,
     draws: int,
-    target: float | None = None,
-    extend: Mapping[str, Estimate] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    chunk: int | None = None,
-    batch: int | None = None,
-    memory: float | None = None,
-    progress: bool | None = None,
-    title: str = "networks",
+    **running: Unpack[Running],
 ) -> dict[str, Estimate]:
     """Measure the growth of perturbations put in at every layer, above every layer.
 
@@ -51,8 +42,8 @@ def perturbations(
     ----------
     net : arrays in its laws are a sweep.
     point : the input at which it is perturbed, ``(n_in,)``.
-    draws, key, target, extend, checkpoint, chunk, batch, memory, progress, title : as for
-        ``estimate``.
+    draws, key, running : as for ``estimate``: target, extend, checkpoint, chunk, batch, memory,
+        progress, title.
 
     Returns
     -------
@@ -80,20 +71,17 @@ def perturbations(
             f"point has shape {np.shape(point)}: give a point ({net.widths[0]},) of the input space"
         )
     checks.held("point", point, net.dtype)
+    if running.get("refine") is not None:
+        raise ValueError(
+            f"refine={running['refine']}: a derivative at one point has no grid; leave it out"
+        )
     return gather(
         Perturbed(),
         net,
         point,
         key=key,
         draws=draws,
-        target=target,
-        extend=extend,
-        checkpoint=checkpoint,
-        chunk=chunk,
-        batch=batch,
-        memory=memory,
-        progress=progress,
-        title=title,
+        **running,
     )
 
 
@@ -153,7 +141,8 @@ class Perturbed:
                 if net.activation.homogeneous:
                     largest = jnp.max(jnp.abs(z))
                     moved = jnp.where(largest > 0, jnp.frexp(largest)[1], 0).astype(jnp.int32)
-                    z, exponent = z * power_of_two(-moved, dtype), exponent + moved
+                    z = z * power_of_two(-moved, dtype)
+                    exponent = jnp.where(largest > 0, exponent + moved, 0)
                 lengths = norms(moving)
                 alive = lengths > 0
                 moving = moving / jnp.where(alive, lengths, 1)[:, None]
@@ -175,7 +164,6 @@ class Perturbed:
                 rows.append(logs)
         logs = jnp.concatenate(rows).T
         zero, none = jnp.zeros(logs.shape, jnp.int32), jnp.zeros_like(logs)
-        unknown = jnp.full_like(logs, jnp.nan)
         whole = jnp.ones(logs.shape, bool)
         alive = jnp.where(jnp.isneginf(logs), jnp.nan, logs)
         # 2**exponent apart: growth in deep networks leaves the range of floats.
@@ -183,6 +171,6 @@ class Perturbed:
         exponent = jnp.where(jnp.isfinite(bits), jnp.floor(bits), 0)
         value = jnp.exp2(bits - exponent)
         return {
-            NAMES[0]: (Number(value, exponent.astype(jnp.int32)), unknown, none, whole),
-            NAMES[1]: (Number(alive, zero), unknown, none, whole),
+            NAMES[0]: (Number(value, exponent.astype(jnp.int32)), none, none, whole),
+            NAMES[1]: (Number(alive, zero), none, none, whole),
         }

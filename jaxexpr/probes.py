@@ -282,14 +282,15 @@ def _expected(layer: Layer, levels: Sequence[float]) -> jax.Array:
     assert layer.dz_before is not None
     if spec is None:  # a pool, of which nothing is drawn
         return jnp.full((), jnp.nan, dtype)
-    # Biases in the units of the points.
-    bias = jnp.asarray(spec.biases.std, dtype) * power_of_two(-layer.points_exponent, dtype)
+    # Biases and levels in the units of the points.
+    unit = power_of_two(-layer.points_exponent, dtype)
+    bias = jnp.asarray(spec.biases.std, dtype) * unit
     scale = spec.weight_scale(layer.op.fan_in, dtype)
 
     def rate_at(node: tuple[jax.Array, jax.Array]) -> jax.Array:
         """Expected crossings by one output at all places, per unit of the parameter."""
         z, dz = (layer.op.patches(x[None])[0] for x in node)
-        rates = [crossing_rate(z, dz, scale, bias, level) for level in levels]
+        rates = [crossing_rate(z, dz, scale, bias, x * unit if x else 0.0) for x in levels]
         return jnp.sum(jnp.stack(rates)) if rates else jnp.zeros((), dtype)
 
     pairs = (layer.z_before, layer.dz_before)

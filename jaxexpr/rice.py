@@ -16,7 +16,7 @@ from jax import lax
 
 
 def crossing_rate(
-    z: jax.Array, dz: jax.Array, weight_scale: Any, bias_std: Any, level: float = 0.0
+    z: jax.Array, dz: jax.Array, weight_scale: Any, bias_std: Any, level: Any = 0.0
 ) -> jax.Array:
     """Expected crossings of `level` by one unit of a Gaussian layer, per unit of the parameter.
 
@@ -51,11 +51,12 @@ def crossing_rate(
     v = jnp.sum(across * across, axis=1) + (m * bias) ** 2
     moves = v > 0
     width = jnp.sqrt(jnp.where(moves, v, 1))
-    centre = m * np.asarray(level, dtype)
+    level = jnp.asarray(level, dtype)
+    centre = m * level
     ratio = centre / width
     folded = width * np.asarray(np.sqrt(2 / np.pi), dtype) * jnp.exp(-ratio * ratio / 2)
     folded = folded + centre * lax.erf(ratio * np.asarray(np.sqrt(0.5), dtype))
     folded = jnp.where(moves, folded, jnp.abs(centre))
-    density = jnp.exp(-np.asarray(level**2 / 2, dtype) / safe)
+    density = jnp.exp(-(level**2) / 2 / safe)
     density = density / jnp.sqrt(np.asarray(2 * np.pi, dtype) * safe)
     return jnp.where(alive, folded * density, 0)

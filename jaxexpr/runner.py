@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import jax
 import numpy as np
@@ -26,6 +26,7 @@ from jaxexpr.progress import Bar
 
 PILOTS = 16  # networks at which a discretisation error is looked at
 MOST_POINTS = 2**17
+ENOUGH = 64  # networks after which a layer without a number has none
 
 
 class Interrupted(KeyboardInterrupt):
@@ -34,6 +35,21 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, estimates: dict[str, Estimate]) -> None:
         super().__init__("interrupted; .estimates holds the networks done so far")
         self.estimates = estimates
+
+
+class Running(TypedDict, total=False):
+    """How a run is run: options of everything that measures many networks, as of ``estimate``."""
+
+    target: float | None
+    refine: float | None
+    most_points: int | None
+    extend: Mapping[str, Estimate] | None
+    checkpoint: str | os.PathLike[str] | None
+    chunk: int | None
+    batch: int | None
+    memory: float | None
+    progress: bool | None
+    title: str
 
 
 def gather(
@@ -73,7 +89,7 @@ def gather(
         )
     job = job.within(net, budget)
     if refine is not None:
-        job = _refined(job, net, data, key, min(draws, PILOTS), refine, most, budget, batch)
+        job = _refined(job, net, data, key, refine, most, budget, batch)
     mark = fingerprint(net, data, key, job)
     gathered = _continued(extend, mark, job.names)
     if path is not None and path.exists():
@@ -116,7 +132,6 @@ def _refined(
     net: Any,
     data: Any,
     key: jax.Array,
-    draws: int,
     relative: float,
     most: int,
     budget: float,
@@ -127,12 +142,15 @@ def _refined(
         finer = job.finer()
         if finer is None or max(finer.how(name)[1] for name in finer.names) > most:
             return job
-        pilot = gather(
-            job, net, data, key=key, draws=draws, memory=budget, batch=batch, progress=False
-        )
-        off = [one.discretisation > relative * np.abs(one.mean) for one in pilot.values()]
-        if not any(wrong.any() for wrong in off):
-            return job
+        if max(job.how(name)[1] for name in job.names) >= 3:  # fewer have no coarser look
+            running: Running = {"memory": budget, "batch": batch, "progress": False}
+            try:
+                pilot = gather(job, net, data, key=key, draws=PILOTS, **running)
+            except Interrupted as stop:
+                raise Interrupted({}) from stop
+            off = [one.discretisation > relative * np.abs(one.mean) for one in pilot.values()]
+            if not any(wrong.any() for wrong in off):
+                return job
         job = finer
 
 
@@ -170,7 +188,11 @@ def _reached(gathered: dict[str, Gathered], target: float | None) -> bool:
         return False
     for one in gathered.values():
         count, mean, squares, _ = one.moments
-        if np.any(count < 2):
+        known = count > 0  # after many networks without a number, there is none to wait for
+        if one.draws < ENOUGH and not known.all():
+            return False
+        count, mean, squares = count[known], mean[known], squares[known]
+        if not count.size or np.any(count < 2):
             return False
         error = np.sqrt(squares / (count - 1) / count)
         if np.any(error > target * np.abs(mean)):

@@ -242,8 +242,9 @@ class Sweep:
         found = []
         for count in (_different, _changes):
             for rows in (codes, half):
-                number = jax.vmap(jax.vmap(count))(rows)
-                found.append(jnp.mean(number.astype(dtype), axis=1))
+                number = jnp.mean(jax.vmap(jax.vmap(count))(rows).astype(dtype), axis=1)
+                known = rows is codes or self.points >= 3
+                found.append(number if known else jnp.full_like(number, jnp.nan))
         return found
 
     def _codes(self, h: jax.Array, bits: jax.Array) -> jax.Array:

@@ -117,6 +117,23 @@ def test_the_runner_measures_the_networks_that_init_draws():
     assert jax.vmap(one)(jax.random.split(KEY, 4))["growth"].shape == (4, 5)
 
 
+def test_given_parameters_may_be_traced():
+    net = network()
+    with jax.enable_x64(True):
+        params = jax.tree.map(jnp.asarray, drawn(net))
+        options = {"net": net, "probes": "length", "method": "tangent", "points": 5}
+
+        def last(scale):
+            first, *others = params
+            scaled = ((scale * first[0], first[1]), *others)
+            return measure(scaled, LINE, **options)["length"][-1]
+
+        value, slope = jax.jit(jax.value_and_grad(last))(1.0)
+        np.testing.assert_allclose(value, measure(params, LINE, **options)["length"][-1])
+        step = (last(1 + 1e-6) - last(1 - 1e-6)) / 2e-6
+        assert float(slope) == pytest.approx(float(step), rel=1e-5)
+
+
 def test_a_network_of_dense_layers_is_an_mlp():
     line = curves.line(*ENDS.reshape(2, -1))
     flat = MLP((128, 10, 6), *GAUSSIAN, dtype="float64")

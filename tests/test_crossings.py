@@ -5,7 +5,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxexpr import MLP, crossings, curves, estimate, exact, kernel, laws, measure, perturbations
+from jaxexpr import (
+    MLP,
+    crossings,
+    curves,
+    estimate,
+    exact,
+    expected_crossings,
+    kernel,
+    laws,
+    measure,
+    perturbations,
+)
 from jaxexpr.theory import gaussian_growth, mean_field_growth
 
 KEY = jax.random.key(2)
@@ -120,6 +131,15 @@ def test_rescaled_networks_cross_levels_where_the_others_do():
         np.testing.assert_array_equal(found[probe.name], expected)
 
 
+def test_expected_crossings_of_a_level_in_rescaled_networks():
+    net = MLP((12, 32, 32), laws.Gaussian(6.0), BIASES, "relu")
+    probes = [crossings(2.0), expected_crossings(2.0)]
+    counted, expected = estimate(net, CURVES["line"], key=KEY, draws=3000, probes=probes).values()
+    error = np.hypot(counted.sem, expected.sem)
+    assert np.all(error < 0.02 * counted.mean)
+    assert np.all(np.abs(counted.mean - expected.mean) < 4 * error)
+
+
 def test_grids_are_doubled_until_they_have_converged():
     options = {"key": KEY, "draws": 16, "probes": "transitions", "method": "grid"}
     net = MLP((12, 32, 32, 32, 32), laws.Gaussian(8.0), laws.Zero(), "hard_tanh")
@@ -160,6 +180,10 @@ def test_kernels_count_crossings_too():
             "curve is a circle, which may meet a region twice",
         ),
         (lambda: perturbations(network(), np.ones(5), key=KEY, draws=2), r"point has shape \(5,\)"),
+        (
+            lambda: perturbations(network(), np.ones(12), key=KEY, draws=2, refine=0.1),
+            "refine=0.1: a derivative at one point has no grid",
+        ),
         (lambda: perturbations("net", np.ones(5), key=KEY, draws=2), "net='net' is no network"),
     ],
 )

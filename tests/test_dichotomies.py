@@ -174,6 +174,27 @@ def test_a_smooth_network_is_labelled_on_a_grid():
     assert made["flips"].mean[0] == 10
 
 
+def test_labels_that_flip_together_are_one_flip_of_the_labelling():
+    net = MLP((6, 12, 12), laws.Gaussian(3.0), laws.Zero(), "relu", dtype="float64")
+    inputs = np.stack([INPUTS[0], 3 * INPUTS[0], -0.7 * INPUTS[0]])
+    made = dichotomies(net, inputs, key=KEY, draws=40)
+    assert made["dichotomies"].mean[0] == 2
+    assert made["flips"].mean[0] == 6
+
+
+def test_a_grid_of_two_points_knows_nothing_of_its_error():
+    made = dichotomies(NET, INPUTS, key=KEY, draws=4, method="grid", points=2)["flips"]
+    assert np.isnan(made.discretisation).all()
+    fine = dichotomies(NET, INPUTS, key=KEY, draws=4, method="grid", points=2, refine=0.2)["flips"]
+    assert fine.points > 33
+
+
+def test_a_target_is_reached_though_layers_below_the_moving_one_have_no_number():
+    options = {"key": KEY, "draws": 5000, "target": 0.2, "swept": 1, "method": "grid", "points": 65}
+    made = dichotomies(NET, INPUTS, **options)["flips"]
+    assert made.draws < 500
+
+
 def test_forty_points_take_two_words():
     net = MLP((6, 12, 12), laws.Gaussian(3.0), laws.Zero(), "hard_tanh", dtype="float64")
     inputs = RNG.normal(size=(40, 6))

@@ -45,6 +45,14 @@ def test_walk_of_many_points_and_many_steps():
     assert np.all(walked <= flips_bound(15, np.arange(2000)))
 
 
+def test_walk_between_whole_numbers_is_interpolated():
+    steps = np.linspace(0, 6, 601)
+    for points in (2, 3, 15):
+        walked = random_walk(points, steps)
+        assert np.all(np.diff(walked) >= 0)
+        np.testing.assert_allclose(walked[150], random_walk(points, [1, 2]).mean())
+
+
 def test_bounds():
     assert flips_bound(15, [0, 10, 1e6]).tolist() == [1, 11, 2**15]
     assert [sauer_shelah(4, d) for d in range(6)] == [1, 5, 11, 15, 16, 16]

@@ -188,7 +188,8 @@ def advance(
     if activation.homogeneous:
         largest = jnp.max(jnp.abs(z))
         moved = jnp.where(largest > 0, jnp.frexp(largest)[1], 0).astype(jnp.int32)
-        z, exponent = z * power_of_two(-moved, dtype), exponent + moved
+        z = z * power_of_two(-moved, dtype)
+        exponent = jnp.where(largest > 0, exponent + moved, 0)
     image = Arcs(t, z, changed.made, count, exponent)
     below = Arcs(t, arcs.coefficients[join.left], changed.made, count, arcs.exponent)
     return Seen(image, below, changed, jnp.stack([found.total, join.real]), sound)

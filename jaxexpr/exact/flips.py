@@ -104,7 +104,9 @@ def labellings(times: jax.Array, first: jax.Array) -> jax.Array:
     t, low, high = lax.sort((times.reshape(-1), flat[:, 0], flat[:, 1]), num_keys=1)
     walk = jnp.stack([low, high], axis=1)
     walk = lax.associative_scan(jnp.bitwise_xor, jnp.concatenate([start[None], walk]))
-    # Labels that flip at the same time flip together.
+    # Labels that flip at the same time, within rounding, flip together: those of x and 3 x do.
     later = jnp.concatenate([t, jnp.full((1,), jnp.inf, t.dtype)])
     here = jnp.concatenate([jnp.full((1,), -jnp.inf, t.dtype), t])
-    return crossings.distinct(walk, (here < later) & (here < jnp.inf))
+    near = 2 * np.finfo(t.dtype).eps * jnp.maximum(jnp.abs(t), 1)
+    apart = later - here > jnp.concatenate([jnp.zeros(1, t.dtype), near])
+    return crossings.distinct(walk, apart & (here < jnp.inf))

@@ -194,7 +194,7 @@ def advance(
     exponent = rows.exponent
     if activation.homogeneous:
         z, moved = _rescaled(z)
-        exponent = exponent + moved
+        exponent = jnp.where(jnp.any(z != 0), exponent + moved, 0)
     out = Rows(t, weight, z, _speed(t, weight, z, count), made, count, exponent)
     needed = jnp.stack([found.total, join.real])
     return Seen(out, rows.speed[join.left], rows.exponent, seen, needed, sound)

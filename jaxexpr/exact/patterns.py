@@ -96,7 +96,7 @@ def distinct_patterns(states: Sequence[Array]) -> Array:
     >>> distinct_patterns(patterns(((W, b),), there_and_back)).tolist()
     [2]
     """
-    if not isinstance(states, Sequence) or not all(np.ndim(s) == 2 for s in states):
+    if not isinstance(states, Sequence) or not states or not all(np.ndim(s) == 2 for s in states):
         raise ValueError(f"states={checks.shown(states)}: give what exact.patterns returned")
     counts, number = [], np.zeros(len(states[0]), np.int64)
     for layer in states:

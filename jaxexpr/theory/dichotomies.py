@@ -63,8 +63,8 @@ def random_walk(points: int, flips: Any) -> Array:
     Parameters
     ----------
     points : s, from 1 to 62.
-    flips : T >= 0; arrays broadcast. Fractions are allowed (a mean number of flips): q^T is then
-        meant as a real power, and steps between whole numbers are smooth.
+    flips : T >= 0; arrays broadcast. Between whole numbers (a mean number of flips) the mean is
+        interpolated.
 
     Raises
     ------
@@ -76,13 +76,21 @@ def random_walk(points: int, flips: Any) -> Array:
     """
     points = _points(points)
     flips = np.asarray(checks.non_negative("flips", flips), np.float64)
+    whole = np.floor(flips)
+    return (1 - flips + whole) * _walked(points, whole) + (flips - whole) * _walked(
+        points, whole + 1
+    )
+
+
+def _walked(points: int, flips: Array) -> Array:
+    """The mean for whole numbers of flips."""
     if points == 1:
         return np.minimum(flips, 1) + 1
     pole, below_one, weights = _powers(points)
     steps = flips[..., None]
-    # Real powers of the poles' sizes; those of negative ones with the sign of the nearest integer.
+    # Powers of the poles' sizes; those of negative ones with their sign.
     size = steps * np.log1p(-np.where(pole > 0, below_one, np.where(pole < 0, 1 + pole, 0.5)))
-    lost = np.where(pole > 0, -np.expm1(size), 1 - np.cos(np.pi * np.round(steps)) * np.exp(size))
+    lost = np.where(pole > 0, -np.expm1(size), 1 - np.where(steps % 2, -1, 1) * np.exp(size))
     lost = np.where(pole == 0, steps > 0, lost)
     return np.asarray(1 + np.sum(weights * lost / below_one, axis=-1))
 
