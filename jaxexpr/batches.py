@@ -19,7 +19,7 @@ from jax.sharding import AxisType, PartitionSpec
 
 from jaxexpr import checks
 from jaxexpr.jobs import Job
-from jaxexpr.networks import MLP, over_sweep
+from jaxexpr.networks import Network, over_sweep
 
 _BUFFER_BYTES = 2**24
 _CPU_BATCH_BYTES = 2**22
@@ -34,7 +34,7 @@ def default_memory() -> float:
     return 0.5 * stats["bytes_limit"] if stats else 2.0**30
 
 
-def layout(net: MLP, job: Job, budget: float, batch: int | None) -> tuple[int, int, int]:
+def layout(net: Network, job: Job, budget: float, batch: int | None) -> tuple[int, int, int]:
     """Sweep axes to loop over, networks side by side, and networks a buffer holds."""
     one_cell = job.bytes(net)
     shape, loops = net.sweep_shape, 0
@@ -55,7 +55,7 @@ def layout(net: MLP, job: Job, budget: float, batch: int | None) -> tuple[int, i
 
 @functools.partial(jax.jit, static_argnames=("job", "shape"))
 def _many(
-    net: MLP,
+    net: Network,
     data: Any,
     key: jax.Array,
     first: jax.Array,
@@ -114,7 +114,7 @@ def _on_all(devices: tuple[Any, ...], job: Job, shape: tuple[int, int, int]) -> 
 
 
 def stepper(
-    net: MLP, data: Any, key: jax.Array, job: Job, shape: tuple[int, int, int]
+    net: Network, data: Any, key: jax.Array, job: Job, shape: tuple[int, int, int]
 ) -> Callable[[int, int], Any]:
     """Return ``step(first, count)``: the numbers of these networks, as NumPy arrays."""
     dtype = net.dtype

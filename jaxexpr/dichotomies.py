@@ -129,11 +129,4 @@ def dichotomies(
         points=0 if exact else grid,
         rooms=tuple(first_room(net, layer, moment) for layer in layers) if exact else (),
     )
-    return gather(
-        job,
-        net,
-        inputs,
-        key=key,
-        draws=draws,
-        **running,
-    )
+    return gather(job, net, inputs, key=key, draws=draws, **running)
