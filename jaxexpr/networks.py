@@ -288,7 +288,7 @@ def over_sweep(function: Any, *, loops: int = 0) -> Any:
     first `loops` axes run one cell after another, to save memory.
     """
 
-    def mapped(net: MLP) -> Any:
+    def mapped(net: Any) -> Any:
         shape = net.sweep_shape
         dtype = jnp.dtype(net.dtype)
 
