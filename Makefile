@@ -1,13 +1,14 @@
 # Two commands do everything on a fresh machine with Python 3.11 or newer:
 #   make demo   installs, runs the main job on the embedded data, says where the figures are
 #   make test   installs, passes the tests
+# make test-all runs the slow ones (tests/slow.txt) as well.
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 RESULTS ?= results
 
-.PHONY: demo test lint types docs bench clean
+.PHONY: demo test test-all lint types docs bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m sims price_tanner2019_fig3a --preset quick --out $(RESULTS)
@@ -17,6 +18,9 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.test
 	JAXEXPR_TEST_CACHE=$(abspath .cache/tests) $(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-all: $(VENV)/.test
+	JAXEXPR_TEST_CACHE=$(abspath .cache/tests) $(BIN)/python -m pytest -n 2 --dist loadfile --all
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

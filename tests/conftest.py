@@ -45,6 +45,20 @@ def _forget_what_was_compiled():
     jax.clear_caches()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The file that takes longest first: of two processes none waits long for the other's last."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="run the tests of slow.txt as well")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave slow tests out; begin with the file that takes longest.
+
+    Of two processes none then waits long for the other's last file.
+    """
+    listed = Path(__file__).with_name("slow.txt")  # not beside tests that were copied elsewhere
+    lines = listed.read_text().splitlines() if listed.exists() else []
+    slow = {line for line in lines if line and not line.startswith("#")}
+    if not config.getoption("--all"):
+        left_out = [item for item in items if item.nodeid in slow]
+        items[:] = [item for item in items if item.nodeid not in slow]
+        config.hook.pytest_deselected(items=left_out)
     items.sort(key=lambda item: item.path.stem != "test_sims")

@@ -85,3 +85,10 @@ for arguments in (["--help"], ["list"]):
 print([m for m in ("jax", "xarray", "matplotlib") if m in sys.modules])
 """
     assert python(code).splitlines()[-1] == "[]"
+
+
+def test_slow_tests_are_tests(root):
+    lines = (root / "tests" / "slow.txt").read_text().splitlines()
+    for name in (line for line in lines if not line.startswith("#")):
+        path, function = name.split("::")
+        assert f"def {function.split('[')[0]}(" in (root / path).read_text(), name
