@@ -3,6 +3,7 @@
 from jaxexpr import curves, datasets, exact, laws, theory
 from jaxexpr.activations import Activation
 from jaxexpr.boundary import boundary_volume
+from jaxexpr.convert import from_arrays, from_flax, from_torch_state
 from jaxexpr.convnets import ConvNet, cifar10_convnet
 from jaxexpr.dichotomies import dichotomies
 from jaxexpr.ensemble import estimate
@@ -39,6 +40,9 @@ __all__ = [
     "estimate",
     "exact",
     "expected_crossings",
+    "from_arrays",
+    "from_flax",
+    "from_torch_state",
     "grid_needed",
     "judge",
     "kernel",

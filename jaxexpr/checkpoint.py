@@ -16,7 +16,7 @@ import numpy as np
 from jaxexpr.moments import Gathered, Moments
 
 # What NumPy and zipfile raise on files that are damaged, or of another kind.
-_DAMAGE = (
+DAMAGE = (
     OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, NotImplementedError,
     RuntimeError, IndexError, struct.error, zlib.error, zipfile.BadZipFile,
 )  # fmt: skip
@@ -80,7 +80,7 @@ def load_gathered(path: Path, fingerprint: str) -> dict[str, Gathered]:
                 int(arrays[f"{i}.draws"]),
                 str(arrays[f"{i}.fingerprint"]),
             )
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise ValueError(
             f"checkpoint={str(path)!r} cannot be read ({error}): delete it to start anew"
         ) from error

@@ -24,7 +24,6 @@ from jaxexpr.jobs import Job
 
 def fingerprint(net: Any, data: Any, key: jax.Array, job: Job) -> str:
     """Return the digest of a network, what it is measured along, the key and the job."""
-    digest = hashlib.sha256()
     numbers = jax.tree.leaves((net, data))
     whole = (
         (net.identity, net.activation, str(jax.tree.structure((net.weights, net.biases)))),
@@ -33,9 +32,15 @@ def fingerprint(net: Any, data: Any, key: jax.Array, job: Job) -> str:
         [np.asarray(leaf).astype(net.dtype) for leaf in numbers],
         (str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key))),
     )
-    for part in _parts(whole, set()):
-        digest.update(part)
-    return digest.hexdigest()
+    return digest(whole)
+
+
+def digest(*what: Any) -> str:
+    """Return a digest of values: arrays, numbers, laws, functions and what these close over."""
+    found = hashlib.sha256()
+    for part in _parts(what, set()):
+        found.update(part)
+    return found.hexdigest()
 
 
 def _parts(value: Any, seen: set[int]) -> Iterable[bytes]:

@@ -77,6 +77,25 @@ def words(start: Seed, shape: tuple[int, ...]) -> Words:
     return Words(first.reshape(shape), second.reshape(shape))
 
 
+def permutation(start: Seed, count: int) -> jax.Array:
+    """Draw an order of ``0, ..., count - 1``, int32, by sorting random words.
+
+    Numbers are sorted by 32 random bits or more, so that two are tied (and keep their order) with
+    probability 2^-32. XLA's CPU sort is ten times faster on one array than on keys and values: so
+    random bits and places share a word, and are sorted in rounds, the leading bits last.
+    """
+    places = max(count - 1, 1).bit_length()
+    if places > 24:
+        raise ValueError(f"count={count}: an order of at most {2**24} numbers can be drawn")
+    low = np.uint32(2**places - 1)
+    order = lax.iota(jnp.uint32, count)
+    for turn in range(-(-32 // (32 - places))):
+        drawn = words(child(start, turn, 0), (count,)).first
+        packed = (drawn & ~low) | lax.iota(jnp.uint32, count)
+        order = order[lax.sort(packed, is_stable=False) & low]
+    return order.astype(jnp.int32)
+
+
 def unit_interval(word: jax.Array, dtype: jnp.dtype) -> jax.Array:
     """Map words to [0, 1) on a grid of 2**-24 (exact in float32 and in float64)."""
     return (word >> np.uint32(8)).astype(jnp.int32).astype(dtype) * np.array(2.0**-24, dtype)

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 
 class Bar:
-    """Shows networks done, rate and time left on the terminal's error stream.
+    """Shows work done, rate and time left on the terminal's error stream.
 
     Parameters
     ----------
@@ -17,12 +17,18 @@ class Bar:
     title : what is being done.
     show : True or False; None shows it where the error stream is a terminal.
     delay : seconds before it appears, so that short runs stay silent.
+    unit : what is counted.
     """
 
     def __init__(
-        self, total: int, title: str, show: bool | None = None, delay: float = 1.0
+        self,
+        total: int,
+        title: str,
+        show: bool | None = None,
+        delay: float = 1.0,
+        unit: str = "networks",
     ) -> None:
-        self._total, self._title = total, title
+        self._total, self._title, self._unit = total, title, unit
         self._show = sys.stderr.isatty() if show is None else show
         self._delay, self._began = delay, time.monotonic()
         self._bar: Any = None
@@ -40,7 +46,7 @@ class Bar:
                 return
             self._open()
         rate = done / max(time.monotonic() - self._began, 1e-9)
-        self._bar.update(self._task, completed=done, note=f"{rate:.3g} networks/s {note}")
+        self._bar.update(self._task, completed=done, note=f"{rate:.3g} {self._unit}/s {note}")
 
     def _open(self) -> None:
         from rich import progress

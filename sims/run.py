@@ -30,14 +30,34 @@ from sims.presets import CATALOGUE
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """Something that a paper says and does not prove: met or not, with numbers."""
+    """Something that a paper says and does not prove, with numbers.
+
+    met : whether it was seen; None if the errors leave it open.
+    """
 
     name: str
-    met: bool
+    met: bool | None
     detail: str
 
     def __str__(self) -> str:
-        return f"{'seen      ' if self.met else 'NOT SEEN  '} {self.name}: {self.detail}"
+        word = "unresolved" if self.met is None else "seen      " if self.met else "NOT SEEN  "
+        return f"{word} {self.name}: {self.detail}"
+
+
+def above(name: str, differences: Any, detail: str = "") -> Claim:
+    """Claim that paired numbers of independent networks are above 0 on average.
+
+    Unresolved if 0 lies in the 95 % interval of their mean (Student's t).
+
+    Parameters
+    ----------
+    differences : one for each network, ``(n,)``.
+    """
+    made = jaxexpr.Estimate.of(np.asarray(differences, np.float64))
+    low, high = (float(side[0]) for side in made.interval())
+    met = True if low > 0 else False if high < 0 else None
+    numbers = f"{made.mean[0]:.3g}, 95 % interval {low:.3g} to {high:.3g}, {made.n[0]} networks"
+    return Claim(name, met, f"{detail}{': ' if detail else ''}{numbers}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +88,24 @@ def difference(a: jaxexpr.Estimate, b: jaxexpr.Estimate) -> jaxexpr.Estimate:
     return dataclasses.replace(a, name=f"{a.name} - {b.name}", mean=a.mean - b.mean, sem=error)
 
 
+def turn(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return by how much numbers first rise, and fall after that; both ``(networks,)``.
+
+    Where the top is, half of the networks say for the other half, so that noise alone neither rises
+    nor falls on average.
+
+    Parameters
+    ----------
+    numbers : ``(records, networks)``.
+    """
+    rise, fall = np.empty((2, numbers.shape[1]))
+    for part in (0, 1):
+        top = int(np.argmax(numbers[:, 1 - part :: 2].mean(axis=1)))
+        own = numbers[:, part::2]
+        rise[part::2], fall[part::2] = own[top] - own[0], own[top] - own[-1]
+    return rise, fall
+
+
 class Run:
     """What a simulation is given to run with."""
 
@@ -91,6 +129,29 @@ class Run:
         first = next(iter(made.values()))
         self.note(f"{label}: {first.draws} networks")
         return made
+
+    def train(self, label: str, net: Any, examples: Any, **options: Any) -> Any:
+        """``training.train`` with a checkpoint, a progress bar and a line when it is done."""
+        from jaxexpr import training
+
+        fit = training.train(
+            net,
+            examples,
+            checkpoint=self._folder / f"{label}.npz",
+            progress=self._progress,
+            title=label,
+            **options,
+        )
+        last = fit.history["train_accuracy"][-1]
+        found = f"train accuracy {100 * np.nanmean(last):.1f} %"
+        if "test_accuracy" in fit.history:
+            tested = fit.history["test_accuracy"][-1]
+            found += f", test accuracy {100 * tested.mean():.1f} (least {100 * tested.min():.1f}) %"
+        cost = fit.seconds["tracking"] / max(fit.seconds["training"], 1e-9)
+        self.note(
+            f"{label}: {last.size} networks, {found}; tracking {100 * cost:.0f} % of training"
+        )
+        return fit
 
     def samples(
         self, label: str, measure: Callable[[int], Any], draws: int, each: int = 1

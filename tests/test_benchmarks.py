@@ -145,3 +145,13 @@ def test_transitions_beside_their_grids(run):
     assert crossing["error"] <= crossing["within"]
     assert labelling["counts"][0] == 30  # 15 points, each plane met twice
     assert "all grids s" in text
+
+
+def test_training_at_once_and_one_after_the_other(run):
+    text, report = run("training.py", False)
+    assert [row["row"] for row in report["rows"]] == [
+        "jaxexpr, at once", "jaxexpr, one after the other",
+    ]  # fmt: skip
+    assert all(row["milliseconds"] > 0 for row in report["rows"])
+    assert 0 <= report["accuracy"]["jaxexpr"]["least"] <= 1
+    assert "a step of 4 networks" in text

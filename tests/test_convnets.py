@@ -238,3 +238,12 @@ def test_the_named_architecture():
 def test_errors(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("layer", [Conv(5), Conv(3, 5), Conv(4, 3, 2, padding="valid")])
+def test_a_convolution_in_loops_is_the_same(layer, rng):
+    op = layer.placed("layers[0]", (9, 7, 2))
+    weights = jnp.asarray(rng.normal(size=(op.fan_in, op.outputs)), jnp.float32)
+    rows = jnp.asarray(rng.normal(size=(6, 9 * 7 * 2)), jnp.float32)
+    found, expected = op.product_in_loops(weights)(rows), op.product(weights)(rows)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

@@ -207,3 +207,24 @@ def test_normals_are_the_inverse_distribution_function(many):
         uniform = np.asarray(noise.symmetric(many.second[:300], FLOAT64))
         normal = np.asarray(noise.normal(many.second[:300], FLOAT64))
     np.testing.assert_allclose(normal, np.sqrt(2) * special.erfinv(uniform), rtol=1e-13)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 1000, 70_000])
+def test_a_permutation_holds_each_number_once(count):
+    order = noise.permutation(noise.seed(jax.random.key(0)), count)
+    assert order.dtype == jnp.int32
+    assert (np.sort(np.asarray(order)) == np.arange(count)).all()
+
+
+def test_all_orders_are_as_likely():
+    seeds = jax.vmap(noise.seed)(jax.random.split(jax.random.key(1), 24_000))
+    orders = np.asarray(jax.jit(jax.vmap(lambda s: noise.permutation(s, 4)))(seeds))
+    counts = np.unique(orders @ np.array([64, 16, 4, 1]), return_counts=True)[1]
+    assert len(counts) == 24
+    assert np.sum((counts - 1000) ** 2 / 1000) < 49.7  # chi-square, 23 degrees of freedom, 0.1 %
+
+
+def test_neighbours_are_exchanged_half_of_the_time():
+    order = np.asarray(noise.permutation(noise.seed(jax.random.key(2)), 60_000))
+    place = np.argsort(order)
+    assert abs(np.mean(place[1:] < place[:-1]) - 0.5) < 4 * (1 / 12 / 60_000) ** 0.5 * 2

@@ -9,7 +9,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Literal, NamedTuple
 
-PRESETS = ("smoke", "quick", "paper")
+# Modules whose networks are trained: their claims are about one run, and may well not be seen.
+TRAINING = (
+    "in_training", "histogram", "planes_in_training", "growth_in_training", "pruned", "one_layer",
+    "convolutions_in_training",
+)  # fmt: skip
+PRESETS = ("smoke", "quick", "cpu", "paper")
 Data = Literal["digits", "mnist", "fashion_mnist", "cifar10", "random"]
 
 
@@ -21,9 +26,18 @@ class Simulation(NamedTuple):
     presets: dict[str, Any]
 
 
-def sized(base: Any, smoke: dict[str, Any], quick: dict[str, Any], paper: Any) -> dict[str, Any]:
-    """Return the three presets: the base with these fields changed."""
-    sizes = {"smoke": smoke, "quick": quick, "paper": paper}
+def sized(
+    base: Any,
+    smoke: dict[str, Any],
+    quick: dict[str, Any],
+    paper: dict[str, Any],
+    cpu: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the presets: the base with these fields changed.
+
+    cpu : the largest that fits an hour on two cores, where that is more than quick.
+    """
+    sizes = {"smoke": smoke, "quick": quick, "cpu": quick if cpu is None else cpu, "paper": paper}
     return {name: dataclasses.replace(base, **changes) for name, changes in sizes.items()}
 
 

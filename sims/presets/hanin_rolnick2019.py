@@ -6,6 +6,7 @@ import dataclasses
 from typing import Literal
 
 from sims.presets.base import Data, Planes, Simulation, sized
+from sims.presets.trained import HistogramInTraining, InTraining, PlanesInTraining
 
 _HE, _TINY = 2**0.5, 1e-3
 
@@ -75,27 +76,8 @@ class Initial:
     """Seed of everything random."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Histogram:
-    """Distances to the nearest boundary at initialisation: their whole law."""
-
-    data: Data = "digits"
-    """Whose mean and variance the points have."""
-    widths: tuple[int, ...] = (16, 16, 16, 16)
-    """Units in each hidden layer."""
-    sigma_w: float = _HE
-    """Standard deviation of the weights, before the division by sqrt(fan_in)."""
-    sigma_b: float = _TINY
-    """Standard deviation of the biases."""
-    draws: int = 500
-    """Networks."""
-    points: int = 1000
-    """Points for each network."""
-    seed: int = 0
-    """Seed of everything random."""
-
-
 _FEW = {"architectures": ("1x16", "2x8"), "draws": 150}
+_BRIEF = {"data": "digits", "draws": 4, "batch": 64, "epochs": 3}
 
 FIGURES = {
     "hanin_rolnick2019_fig1": Simulation(
@@ -146,35 +128,60 @@ FIGURES = {
         ),
     ),
     "hanin_rolnick2019_fig5": Simulation(
+        "regions along lines through the origin and an example, through training",
+        "in_training",
+        sized(
+            InTraining(),
+            _BRIEF | {"architectures": ("2x8", "1x16"), "lines": 10, "records": 8},
+            {},
+            {"epochs": 40.0, "lines": 100, "draws": 20},
+            {"epochs": 30.0, "lines": 100},
+        ),
+    ),
+    "hanin_rolnick2019_fig6": Simulation(
+        "distance to the nearest boundary, through training and against accuracy",
+        "in_training",
+        sized(
+            InTraining(what="distances"),
+            _BRIEF | {"architectures": ("2x8", "1x16"), "points": 30, "records": 8},
+            {},
+            {"epochs": 40.0, "points": 2000, "draws": 20},
+            {"epochs": 30.0, "points": 500},
+        ),
+    ),
+    "hanin_rolnick2019_fig7": Simulation(
+        "histogram of distances to the nearest boundary, through training",
+        "histogram",
+        sized(
+            HistogramInTraining(),
+            _BRIEF | {"points": 100, "shown": (0.0, 1.0, 3.0)},
+            {},
+            {"epochs": 40.0, "shown": (0.0, 1.0, 10.0, 40.0), "points": 20_000},
+            {"epochs": 30.0, "shown": (0.0, 1.0, 10.0, 30.0), "points": 10_000},
+        ),
+    ),
+    "hanin_rolnick2019_fig8": Simulation(
+        "regions in the plane of three examples, through training",
+        "planes_in_training",
+        sized(
+            PlanesInTraining(),
+            _BRIEF | {"widths": (8, 8), "records": 6},
+            {},
+            {"epochs": 40.0, "draws": 20},
+            {"epochs": 30.0},
+        ),
+    ),
+}
+
+INITIAL = {
+    "own_initial_regions": Simulation(
         "regions along lines through the origin and an example, at initialisation",
         "initial",
         sized(Initial(what="lines"), _FEW, {}, {"draws": 10_000}),
     ),
-    "hanin_rolnick2019_fig6": Simulation(
+    "own_initial_distances": Simulation(
         "distance to the nearest boundary, at initialisation",
         "initial",
         sized(Initial(what="distances"), {**_FEW, "points": 20}, {}, {"draws": 10_000}),
-    ),
-    "hanin_rolnick2019_fig7": Simulation(
-        "histogram of distances to the nearest boundary, at initialisation",
-        "histogram",
-        sized(Histogram(), {"draws": 50, "points": 100}, {}, {"draws": 10_000}),
-    ),
-    "hanin_rolnick2019_fig8": Simulation(
-        "regions in the plane of three examples, at initialisation",
-        "planes",
-        sized(
-            Planes(
-                data="digits",
-                widths=(64, 64, 64),
-                sigma_b=_TINY,
-                volume=False,
-                draws=100,
-                shown=1,
-            ),
-            {"draws": 4, "widths": (16, 16, 16)},
-            {},
-            {"draws": 1000},
-        ),
     ),
 }

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Literal
 
 from sims.presets.base import Simulation, sized
+from sims.presets.trained import Pruned
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,6 +114,26 @@ FIGURES = {
             {"widths": (16,), "depth": 2, "units": 4000, "least": 100},
             {},
             {"units": 10_000_000, "widths": (16, 32, 64, 128, 256, 512), "depth": 6},
+        ),
+    ),
+    "own_pruned_growth": Simulation(
+        "growth in trained sparse networks, by density and by how they became sparse",
+        "pruned",
+        sized(
+            Pruned(),
+            {
+                "data": "digits",
+                "densities": (0.3, 1.0),
+                "width": 16,
+                "depth": 3,
+                "draws": 6,
+                "epochs": 6,
+                "lines": 3,
+                "batch": 64,
+            },
+            {},
+            {"epochs": 30.0, "lines": 50, "draws": 20},
+            {"epochs": 20.0, "lines": 50, "draws": 20},
         ),
     ),
 }

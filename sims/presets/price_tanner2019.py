@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, Literal
 
 from sims.presets.base import Data, Simulation, sized
+from sims.presets.trained import GrowthInTraining
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +121,17 @@ def _growth(**fixed: Any) -> dict[str, Any]:
     return sized(Growth(**fixed), smoke, {}, paper)
 
 
+def _trained(view: Literal["classes", "paths"]) -> dict[str, Any]:
+    return sized(
+        GrowthInTraining(view=view),
+        {"data": "digits", "sigmas": (1.0, 2.0), "width": 16, "depth": 4, "draws": 20,
+         "epochs": 6, "lines": 3, "batch": 64},
+        {},
+        {"epochs": 30.0, "lines": 50},
+        {"epochs": 30.0, "lines": 50},
+    )  # fmt: skip
+
+
 _RANDOM = {"data": "random"}
 
 FIGURES = {
@@ -173,5 +185,13 @@ FIGURES = {
         "as 3b, semicircles in 100 planes of R^500",
         "growth",
         _growth(vary="density", curve="semicircles", **_RANDOM),
+    ),
+    "price_tanner2019_fig6a": Simulation(
+        "growth in trained networks: lines within classes and between them",
+        "growth_in_training",
+        _trained("classes"),
+    ),
+    "price_tanner2019_fig6b": Simulation(
+        "growth in trained networks, line by line", "growth_in_training", _trained("paths")
     ),
 }

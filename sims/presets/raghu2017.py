@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from sims.presets.base import Data, Planes, Simulation, sized
 from sims.presets.price_tanner2019 import Circle
+from sims.presets.trained import ConvTraining, OneLayer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,6 +200,21 @@ def _labellings(
     return Simulation(title, "labellings", sized(base, _FEW | smoke, {}, finer | paper))
 
 
+def _learning(title: str, **fixed: Any) -> Simulation:
+    base = ConvTraining(**fixed)
+    brief = {"data": "digits", "features": (4, 8), "dense": (16, 8), "width": 16, "depth": 3,
+             "examples": 600, "tested": 200, "epochs": 4, "batch": 64, "records": 4, "points": 20,
+             "magnitudes": (0.0, 0.5, 2.0), "draws": 3}  # fmt: skip
+    whole = {"examples": 0, "tested": 0, "points": 1000, "draws": 5}
+    paper = {"features": (32, 64), "dense": (384, 192), "epochs": 200.0}
+    cpu = (
+        {"examples": 0, "tested": 0, "epochs": 10.0} if base.network == "mlp" else {"epochs": 20.0}
+    )
+    return Simulation(
+        title, "convolutions_in_training", sized(base, brief, {}, whole | paper, cpu | {"draws": 5})
+    )
+
+
 _WIDE = {"widths": (2, 8, 32, 128, 512), "depth": 18}
 
 FIGURES = {
@@ -298,5 +314,51 @@ FIGURES = {
         view="flips",
         scale=16.0,
         depth=9,
+    ),
+    "raghu2017_fig7": Simulation(
+        "training exactly one layer: accuracy by the layer, MNIST",
+        "one_layer",
+        sized(
+            OneLayer(),
+            {"data": "digits", "examples": 0, "width": 16, "depth": 4, "epochs": 15, "batch": 64},
+            {},
+            {"examples": 0, "epochs": 500.0, "draws": 10},
+            {"examples": 0, "epochs": 30.0},
+        ),
+    ),
+    "raghu2017_fig17": Simulation(
+        "training exactly one layer: accuracy by the layer, CIFAR-10",
+        "one_layer",
+        sized(
+            OneLayer(data="cifar10", width=200, depth=8, epochs=6.0, draws=3),
+            {"data": "digits", "examples": 0, "width": 16, "depth": 4, "epochs": 15, "batch": 64},
+            {},
+            {"examples": 0, "epochs": 500.0, "draws": 10},
+            {"examples": 20_000, "epochs": 20.0},
+        ),
+    ),
+    "raghu2017_fig6": _learning(
+        "noise on one layer of a trained convolutional network: accuracy by the layer", view="noise"
+    ),
+    "raghu2017_fig8": _learning("length of a circle in a convolutional network, through training"),
+    "raghu2017_fig9": _learning(
+        "scales of the weights of a convolutional network, through training", view="scale"
+    ),
+    "raghu2017_fig10": _learning(
+        "length of a circle in a convolutional network with batch norm, through training",
+        norm="batch",
+    ),
+    "raghu2017_fig11": _learning(
+        "trajectory regularisation, batch norm, and neither", view="compare"
+    ),
+    "raghu2017_fig18": _learning(
+        "length of a circle in a fully connected network, through training",
+        data="mnist",
+        network="mlp",
+        activation="hard_tanh",
+        examples=0,
+        tested=0,
+        epochs=3.0,
+        draws=10,
     ),
 }

@@ -1,0 +1,126 @@
+"""The networks of a run before its first step: drawn from their laws, one after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+
+from jaxexpr import laws
+from jaxexpr.networks import Network
+from jaxexpr.training.interventions import Prune
+from jaxexpr.training.models import Classifier
+from jaxexpr.training.steps import Held, Plan, State, begin
+
+
+class Drawn(NamedTuple):
+    """A run before its first step; arrays of `held` and `state` lead with the networks."""
+
+    plan: Plan
+    held: Held
+    state: State
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What networks are to be drawn, and how they are to be trained; checked.
+
+    Attributes
+    ----------
+    net, networks : of each cell of the sweep, so many.
+    classes, batch, optimiser, prune : as of ``Plan``.
+    norm, after, readout, weight : as of ``Classifier``.
+    only, label_noise : as of ``train``; None where there is nothing of the kind.
+    """
+
+    net: Network
+    networks: int
+    classes: int
+    batch: int
+    optimiser: optax.GradientTransformation
+    prune: Prune | None
+    norm: str | None
+    after: tuple[int, ...] | None
+    readout: laws.Law | None
+    weight: float
+    only: Any
+    label_noise: Any
+
+    @property
+    def _swept(self) -> dict[str, Any]:
+        return {
+            "only": 0 if self.only is None else self.only,
+            "label_noise": 0.0 if self.label_noise is None else self.label_noise,
+            "prune.density": 1.0 if self.prune is None else self.prune.density,
+        }
+
+    @property
+    def sweep(self) -> tuple[int, ...]:
+        """Broadcast shape of all that is swept."""
+        shapes = {name: np.shape(value) for name, value in self._swept.items()}
+        try:
+            return np.broadcast_shapes(self.net.sweep_shape, *shapes.values())
+        except ValueError:
+            raise ValueError(
+                f"net sweeps {self.net.sweep_shape} and the rest {shapes}, which do not broadcast: "
+                "give each sweep an axis of its own"
+            ) from None
+
+    def model(self, net: Network, key: jax.Array) -> Classifier:
+        """Draw one network."""
+        return Classifier(
+            net,
+            self.classes,
+            key=key,
+            norm=self.norm,
+            after=self.after,
+            readout=self.readout,
+            weight=self.weight,
+        )
+
+    def draw(self, key: jax.Array) -> Drawn:
+        """Draw all of them; network i of each cell from ``fold_in(key, i)``."""
+        leaves, tree = jax.tree.flatten(self.net)
+        cells = int(np.prod(self.sweep))
+        sparse = any(isinstance(law, laws.Sparse) for law in self.net.weights)
+
+        def flat(value: Any, kind: Any) -> jax.Array:
+            return jnp.asarray(np.broadcast_to(value, self.sweep).reshape(cells), kind)
+
+        first = jax.tree.unflatten(tree, [np.reshape(leaf, -1)[0] for leaf in leaves])
+        sample = self.model(first, key)
+        plan = Plan(
+            nnx.graphdef(sample),
+            self.optimiser,
+            self.batch,
+            self.classes,
+            freezes=self.only is not None,
+            noisy=self.label_noise is not None,
+            prune=None if self.prune is None else dataclasses.replace(self.prune, density=1.0),
+        )
+
+        def one(cell: list[jax.Array], own: jax.Array) -> State:
+            return begin(plan, self.model(jax.tree.unflatten(tree, cell), own), sparse=sparse)
+
+        keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(self.networks, dtype="u4"))
+        together = jax.vmap(jax.vmap(one, (None, 0)), (0, None), axis_size=cells)
+        state = jax.jit(together)([flat(leaf, self.net.dtype) for leaf in leaves], keys)
+        state = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), state)
+
+        def each(name: str, kind: Any) -> jax.Array:
+            return jnp.repeat(flat(self._swept[name], kind), self.networks)
+
+        # Another key than that of the weights, which is used up.
+        own = jax.vmap(lambda k: jax.random.fold_in(k, np.uint32(0)))(keys)
+        held = Held(
+            jnp.tile(own, cells),
+            each("only", jnp.int32),
+            each("label_noise", jnp.float32),
+            each("prune.density", jnp.float32),
+        )
+        return Drawn(plan, held, state)

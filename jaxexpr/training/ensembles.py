@@ -1,0 +1,133 @@
+"""Many networks at once: in one operation, or one after the other, on all devices.
+
+On accelerators one operation for all networks is fastest. On CPU it is a loop over networks, in a
+thread for each core: one network's state stays in that core's cache, small products have no
+threads to wait for, and convolutions with own kernels for each network, which are slow there,
+are not needed (``benchmarks/training.py``).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import AxisType, PartitionSpec
+
+from jaxexpr import checks
+from jaxexpr.networks import Params
+from jaxexpr.training.models import hidden, with_hidden
+from jaxexpr.training.steps import Held, Plan, State, epoch, tested
+
+TOGETHER = ("vmap", "map")
+
+
+def chosen(together: Any) -> str:
+    """Return how networks are trained side by side, checked."""
+    if together is not None:
+        return checks.one_of("together", together, TOGETHER)
+    return "map" if jax.default_backend() == "cpu" else "vmap"
+
+
+def advancing(plan: Plan, together: str, count: int) -> Callable[..., State]:
+    """Return ``f(held, state, images, labels, number, first, last)``: steps of an epoch, of all.
+
+    The networks are split over the devices where their number can be divided by that of the
+    devices; on one CPU, a loop over them is split over its cores.
+    """
+    devices = tuple(jax.local_devices())
+    if count % len(devices):
+        devices = devices[:1]
+    advance = _advancing(plan, together, devices)
+    cores = min(_cores(), count)
+    if len(devices) > 1 or together != "map" or devices[0].platform != "cpu" or cores == 1:
+        return advance
+    return functools.partial(_on_cores, advance, -(-count // cores))
+
+
+def _cores() -> int:
+    """Return how many cores this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _on_cores(
+    advance: Callable[..., State], share: int, held: Held, state: State, *told: Any
+) -> State:
+    """Call `advance` for `share` networks at a time, in threads of their own.
+
+    The last share is filled up with its own last network, which is computed again and dropped: all
+    shares are one compilation.
+    """
+    count = len(held.only)
+
+    def some(first: int) -> State:
+        places = np.minimum(np.arange(first, first + share), count - 1)
+        own = jax.tree.map(lambda x: x[places], (held, state))
+        return jax.block_until_ready(advance(*own, *told))
+
+    with ThreadPoolExecutor(-(-count // share)) as pool:
+        parts = list(pool.map(some, range(0, count, share)))
+    return jax.tree.map(lambda *own: jnp.concatenate(own)[:count], *parts)
+
+
+@functools.lru_cache(maxsize=16)
+def _advancing(plan: Plan, together: str, devices: tuple[Any, ...]) -> Callable[..., State]:
+    def advance(
+        held: Held, state: State, images: Any, labels: Any, number: Any, first: Any, last: Any
+    ) -> State:
+        def one(held: Held, state: State) -> State:
+            return epoch(plan, held, state, images, labels, number, first, last)
+
+        if together == "vmap":
+            return jax.vmap(one)(held, state)
+        return lax.map(lambda own: one(*own), (held, state))
+
+    if len(devices) == 1:
+        return jax.jit(advance)
+    mesh = jax.make_mesh((len(devices),), ("nets",), axis_types=(AxisType.Auto,), devices=devices)
+    split, whole = PartitionSpec("nets"), PartitionSpec()
+    shared = jax.shard_map(
+        advance,
+        mesh=mesh,
+        in_specs=(split, split, whole, whole, whole, whole, whole),
+        out_specs=split,
+        check_vma=False,
+    )
+    return jax.jit(shared)
+
+
+def accuracies(
+    graph: Any,
+    values: tuple[Any, Any],
+    images: Any,
+    labels: Any,
+    change: Callable[..., Params] | None = None,
+    numbers: tuple[Any, ...] = (),
+) -> jax.Array:
+    """Share of examples that each network gets right, ``(E,)``; one network after the other.
+
+    change : ``change(params, *numbers)`` of the hidden layers, before.
+    """
+    kind = jax.tree.leaves(values[0])[0].dtype
+    shown = jnp.asarray(images, kind), jnp.asarray(labels)
+    return _accuracies(graph, values, *shown, change, numbers)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 4))
+def _accuracies(
+    graph: Any, values: Any, images: Any, labels: Any, change: Any, numbers: Any
+) -> jax.Array:
+    def one(own: Any) -> jax.Array:
+        params, rest = own
+        if change is not None:
+            params = with_hidden(params, change(hidden(params), *numbers))
+        return tested(graph, params, rest, images, labels)
+
+    return lax.map(one, values)

@@ -1,0 +1,50 @@
+"""Examples to train on, checked."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxexpr import checks
+from jaxexpr.networks import Network
+
+
+class Examples(NamedTuple):
+    """Images ``(N, *input_shape)`` and their classes ``(N,)``, int32."""
+
+    images: Any
+    labels: Any
+
+
+def as_examples(name: str, value: Any, net: Network, *, classes: int | None = None) -> Examples:
+    """Return checked examples of the shape that a network takes.
+
+    Raises ValueError naming what does not fit: ``(images, labels)`` is asked for, images with as
+    many numbers as an input has, finite; one label for each, whole numbers from 0 on, below
+    `classes` if that is said.
+    """
+    try:
+        images, labels = value
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}={checks.shown(value)}: give (images, labels)") from None
+    images = checks.numeric(f"{name}[0]", images)
+    shape, size = np.shape(images), math.prod(net.input_shape)
+    if len(shape) < 2 or shape[0] == 0 or math.prod(shape[1:]) != size:
+        raise ValueError(
+            f"{name}[0] has shape {shape} and net takes inputs of shape {net.input_shape}: give "
+            f"(N,) + {net.input_shape}, or {size} numbers an example"
+        )
+    labels = np.asarray(labels)
+    if labels.shape != shape[:1] or not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(
+            f"{name}[1] has shape {labels.shape} and type {labels.dtype}: give one whole number "
+            f"for each of the {shape[0]} examples"
+        )
+    most = int(labels.max())
+    if labels.min() < 0 or (classes is not None and most >= classes):
+        bad = int(labels.min()) if labels.min() < 0 else most
+        allowed = "from 0 on" if classes is None else f"from 0 to {classes - 1}"
+        raise ValueError(f"{name}[1] holds the label {bad}: give classes {allowed}")
+    return Examples(np.asarray(images).reshape(-1, *net.input_shape), labels.astype(np.int32))

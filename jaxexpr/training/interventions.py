@@ -1,0 +1,162 @@
+"""What is done to a network besides training it: noise, pruning, wrong labels, frozen layers.
+
+All of them are pure functions of one network's arrays; layers are numbered from 1 on, weights only
+(a pool has no number here).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxexpr import checks, laws, noise
+from jaxexpr.networks import Params
+
+
+def _numbered(name: str, layer: Any, count: int) -> int:
+    number = checks.integer(name, layer)
+    if number > count:
+        raise ValueError(f"{name}={number} and the network has {count} layers: give 1 to {count}")
+    return number
+
+
+def fan_in(weights: Any) -> int:
+    """Inputs of a unit: all axes of W but the last."""
+    return int(np.prod(np.shape(weights)[:-1]))
+
+
+def add_noise(params: Params, layer: int, law: laws.Law, *, key: jax.Array) -> Params:
+    """Add noise to the weights of one layer; its biases and all other layers stay.
+
+    The noise has the scale of weights of that law: it is divided by ``sqrt(fan_in)``, so
+    ``Gaussian(0.25)`` is as large for each layer beside weights of ``Gaussian(sigma_w)``
+    (Raghu et al. 2017, figure 6, whose text does not say what a magnitude is).
+
+    Parameters
+    ----------
+    params : ``(W, b)`` of each layer; W ``(fan_in, fan_out)``, or of a convolution.
+    layer : 1 to the number of layers.
+    law : of the noise; its numbers may be traced.
+    key : of the draw.
+
+    Raises
+    ------
+    ValueError
+        for a layer out of range or a law that is none.
+
+    >>> from jaxexpr import MLP
+    >>> params = MLP((4, 8, 8), laws.Gaussian(1.5), laws.Zero()).init(jax.random.key(0))
+    >>> noisy = add_noise(params, 2, laws.Gaussian(0.1), key=jax.random.key(1))
+    >>> bool((noisy[0][0] == params[0][0]).all()), bool((noisy[1][0] == params[1][0]).any())
+    (True, False)
+    """
+    checks.random_key("key", key)
+    law = laws.as_law("law", law)
+    index = _numbered("layer", layer, len(params)) - 1
+    weights, biases = params[index]
+    weights = jnp.asarray(weights)
+    below = fan_in(weights)
+    words = noise.words(noise.child(noise.seed(key), 0, 0), (below, weights.shape[-1]))
+    draw = law.unit(words, weights.dtype) * (jnp.asarray(law.scale, weights.dtype) / below**0.5)
+    changed = list(params)
+    changed[index] = (weights + draw.reshape(weights.shape), biases)
+    return tuple(changed)
+
+
+def largest(weights: jax.Array, density: Any) -> jax.Array:
+    """Mark the largest entries: of n, ``round(density * n)`` in size, True; of W's shape.
+
+    Of equal entries the first are kept.
+    """
+    flat = jnp.abs(weights).reshape(-1)
+    place = jnp.argsort(jnp.argsort(-flat, stable=True), stable=True)
+    kept = jnp.round(jnp.asarray(density, jnp.float32) * flat.size).astype(jnp.int32)
+    return (place < kept).reshape(weights.shape)
+
+
+def prune(params: Params, density: Any) -> Params:
+    """Set the smallest weights of each layer to 0, so that this share of them is left.
+
+    Magnitude pruning in one shot, layer by layer; biases stay.
+
+    Parameters
+    ----------
+    params : ``(W, b)`` of each layer.
+    density : what is left, in [0, 1]; one number, which may be traced.
+
+    Raises
+    ------
+    ValueError
+        for a density outside [0, 1].
+
+    >>> (W, b), = prune([(np.array([[3.0, -1.0], [0.5, -2.0]]), np.zeros(2))], 0.5)
+    >>> W.tolist()
+    [[3.0, 0.0], [0.0, -2.0]]
+    """
+    checks.fraction("density", density)
+    return tuple(
+        (jnp.where(largest(jnp.asarray(w), density), jnp.asarray(w), 0), b) for w, b in params
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Prune:
+    """Magnitude pruning while a network is trained.
+
+    From step `begin` to step `end` the density of each hidden layer falls from 1 by the cubic
+    schedule of Zhu & Gupta 2017, ``d + (1 - d) (1 - (t - begin) / (end - begin))^3``; every `every`
+    steps, and at `end`, the smallest weights go. What is gone stays 0. With ``begin == end`` it is
+    done in one shot, and training goes on with what is left.
+
+    Parameters
+    ----------
+    density : what is left in the end, in [0, 1]; an array is a sweep.
+    begin, end : steps after which it begins and ends.
+    every : steps between two cuts.
+
+    >>> Prune(0.1, begin=100, end=500)
+    Prune(density=0.1, begin=100, end=500, every=100)
+    """
+
+    density: Any
+    begin: int
+    end: int
+    every: int = 100
+
+    def __post_init__(self) -> None:
+        checks.fraction("density", self.density)
+        checks.integer("begin", self.begin, minimum=0)
+        checks.integer("end", self.end, minimum=self.begin)
+        checks.integer("every", self.every)
+
+    def due(self, done: Any) -> Any:
+        """Whether weights go after `done` steps."""
+        inside = (done >= self.begin) & (done <= self.end)
+        return inside & (((done - self.begin) % self.every == 0) | (done == self.end))
+
+    def left(self, done: Any, density: Any) -> Any:
+        """Density after `done` steps, for a final one of `density`."""
+        span = max(self.end - self.begin, 1)
+        rest = (self.end - done) / span if self.end > self.begin else 0.0
+        return density + (1 - density) * rest**3
+
+
+def wrong_labels(labels: jax.Array, fraction: Any, classes: int, key: jax.Array) -> jax.Array:
+    """Replace labels, each with probability `fraction`, by a class drawn from all of them.
+
+    So ``fraction * (1 - 1 / classes)`` of the labels are wrong, and 1 makes them independent of
+    the examples (as Zhang et al. 2017 do). Which ones depends on `key` and an example's place only,
+    and a larger fraction replaces more, and the same ones.
+
+    >>> import jax
+    >>> wrong_labels(jnp.arange(4), 0.0, 4, jax.random.key(0)).tolist()
+    [0, 1, 2, 3]
+    """
+    words = noise.words(noise.child(noise.seed(key), 0, 0), labels.shape)
+    drawn = jnp.floor(noise.unit_interval(words.second, jnp.float32) * classes)
+    chosen = noise.unit_interval(words.first, jnp.float32) < fraction
+    return jnp.where(chosen, drawn.astype(labels.dtype), labels)

@@ -1,0 +1,296 @@
+"""Training many networks at once: from the arguments to the last record."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from jaxexpr import checks, laws
+from jaxexpr.identity import digest
+from jaxexpr.networks import Network, precision
+from jaxexpr.progress import Bar
+from jaxexpr.training import ensembles, kept
+from jaxexpr.training.draws import Drawn, Wanted
+from jaxexpr.training.examples import Examples, as_examples
+from jaxexpr.training.interventions import Prune
+from jaxexpr.training.models import placed_norms
+from jaxexpr.training.snapshots import Fit, Snapshot
+
+Tracker = Callable[[Snapshot], Mapping[str, Any]]
+
+_SAVED_EVERY = 5.0  # seconds
+_STEP_SECONDS = 1.0  # of one call
+
+
+def train(
+    net: Network,
+    examples: Any,
+    *,
+    key: jax.Array,
+    networks: int = 1,
+    epochs: float = 10.0,
+    batch: int = 128,
+    optimiser: optax.GradientTransformation | None = None,
+    test: Any = None,
+    norm: str | None = None,
+    after: Sequence[int] | None = None,
+    readout: laws.Law | None = None,
+    weight: float = 0.01,
+    only: Any = None,
+    label_noise: Any = None,
+    prune: Prune | None = None,
+    trackers: Sequence[Tracker] = (),
+    records: int | Sequence[float] = 20,
+    together: str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
+    title: str = "training",
+) -> Fit:
+    """Train many random networks at once, to classify.
+
+    Network i is drawn, and its examples are shuffled, by ``fold_in(key, i)``, in every cell of a
+    sweep; nothing else that is random enters. Training minimises the mean cross-entropy.
+
+    Parameters
+    ----------
+    net : ``MLP`` or ``ConvNet``: the hidden layers. Arrays in its laws are a sweep, and so are
+        arrays in `only`, `label_noise` and ``prune.density``; they broadcast together. Weights that
+        a ``Sparse`` law leaves out stay 0.
+    examples : ``(images, labels)``, such as ``datasets.load("mnist")``: images ``(N,) +
+        input_shape`` or that many numbers each, labels ``(N,)`` from 0 on.
+    key : of everything random.
+    networks : for each cell of the sweep.
+    epochs : passes through the examples; parts of one are allowed.
+    batch : examples a step. Those that do not fill a minibatch wait for another epoch.
+    optimiser : of Optax; Adam at 1e-3 unless said.
+    test : as `examples`, for the test accuracy; without it none is recorded.
+    norm, after, readout, weight : as of ``Classifier``.
+    only : number of the one layer with weights that is trained, from 1 on; the rest, with the
+        read-out, stays as it was drawn. 0 is all.
+    label_noise : share of the labels that are replaced by random ones, see ``wrong_labels``.
+    prune : magnitude pruning while training.
+    trackers : functions of a ``Snapshot``, called at each record; each returns names and arrays
+        whose first axis is the networks. See ``jaxexpr.training.track``.
+    records : how many, evenly spaced, beside the one before training; or the epochs of the records.
+    together : ``"vmap"``, all networks in each operation, or ``"map"``, one network after the
+        other; the faster of the two on this backend unless said.
+    checkpoint : file in which the run is kept, every few seconds and at its end; a run that finds
+        it goes on from there and ends with the same bits as if it had never stopped.
+    progress, title : of the bar; None shows it on a terminal.
+
+    Returns
+    -------
+    Fit
+
+    Raises
+    ------
+    ValueError
+        naming the argument: labels out of range, images of another shape, a layer out of range,
+        sweeps that do not broadcast, a checkpoint of another run.
+
+    >>> from jaxexpr import MLP, datasets
+    >>> net = MLP((64, 32, 32), laws.Gaussian(1.5), laws.Zero())
+    >>> digits = datasets.load("digits")
+    >>> fit = train(net, digits, key=jax.random.key(0), networks=2, epochs=2, records=2)
+    >>> fit.history["loss"].shape, fit.params(1)[0][0].shape
+    ((3, 2), (64, 32))
+    """
+    if not isinstance(net, Network):
+        raise ValueError(f"net={checks.shown(net)} is no network: give MLP(...) or ConvNet(...)")
+    checks.random_key("key", key)
+    given = as_examples("examples", examples, net)
+    classes = int(given.labels.max()) + 1
+    held_out = None if test is None else as_examples("test", test, net, classes=classes)
+    batch = checks.integer("batch", batch)
+    if batch > len(given.labels):
+        raise ValueError(f"batch={batch} and there are {len(given.labels)} examples: give fewer")
+    if prune is not None and not isinstance(prune, Prune):
+        raise ValueError(f"prune={checks.shown(prune)}: give Prune(density, begin, end)")
+    placed_norms(net, norm, after)
+    wanted = Wanted(
+        net=net,
+        networks=checks.integer("networks", networks),
+        classes=classes,
+        batch=batch,
+        optimiser=optax.adam(1e-3) if optimiser is None else optimiser,
+        prune=prune,
+        norm=norm,
+        after=None if after is None else tuple(after),
+        readout=readout,
+        weight=checks.positive("weight", weight),
+        only=None if only is None else _layers(only, net),
+        label_noise=None if label_noise is None else checks.fraction("label_noise", label_noise),
+    )
+    shape = (*wanted.sweep, wanted.networks)
+    an_epoch = len(given.labels) // batch
+    stops = _stops(epochs, records, an_epoch)
+    together = ensembles.chosen(together)
+    with precision(net.dtype), Bar(int(stops[-1]), title, progress, unit="steps") as bar:
+        drawn = wanted.draw(key)
+        start = kept.Place(0, drawn.state, (), {"training": 0.0, "testing": 0.0, "tracking": 0.0})
+        run = _Run(net, drawn, given, held_out, stops, tuple(trackers), together)
+        if checkpoint is None:
+            place = run.to_the_end(start, lambda place: None, bar)
+        else:
+            path = Path(checkpoint)
+            key_data = (str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key)))
+            looks = [getattr(t, "__qualname__", type(t).__qualname__) for t in trackers]
+            mark = digest(wanted, key_data, given, held_out, stops, looks, together)
+            if path.exists():
+                start = kept.load(path, mark, start)
+            place = run.to_the_end(start, lambda place: kept.save(path, mark, place), bar)
+        return _fit(net, shape, run, stops, place)
+
+
+def _layers(only: Any, net: Network) -> Any:
+    """Check numbers of layers with weights."""
+    count = sum(hasattr(op, "fan_in") for op in net.ops)
+    numbers = np.asarray(only)
+    if not np.issubdtype(numbers.dtype, np.integer):
+        raise ValueError(f"only={checks.shown(only)}: give the number of a layer, 1 to {count}")
+    if numbers.min(initial=0) < 0 or numbers.max(initial=0) > count:
+        raise ValueError(
+            f"only={checks.shown(only)} and net has {count} layers with weights: give 1 to "
+            f"{count}, or 0 for all"
+        )
+    return numbers
+
+
+def _stops(epochs: Any, records: Any, an_epoch: int) -> np.ndarray:
+    """Steps of the records, 0 and the last among them."""
+    total = max(round(checks.positive("epochs", epochs) * an_epoch), 1)
+    if isinstance(records, int | np.integer):
+        wanted = np.linspace(0, total, checks.integer("records", records) + 1)
+    else:
+        found = np.asarray(checks.sequence("records", records)) * an_epoch
+        if found.min(initial=0) < 0 or found.max(initial=0) > total + 0.5:
+            raise ValueError(
+                f"records={checks.shown(records)}: give epochs from 0 to epochs={epochs}"
+            )
+        wanted = np.concatenate([[0], found, [total]])
+    return np.unique(np.round(wanted).astype(int))
+
+
+class _Run:
+    """Networks that were drawn, what they are shown, and who looks at them when."""
+
+    def __init__(
+        self,
+        net: Network,
+        drawn: Drawn,
+        given: Examples,
+        test: Examples | None,
+        stops: np.ndarray,
+        trackers: tuple[Tracker, ...],
+        together: str,
+    ) -> None:
+        self._net, self._plan, self._held = net, drawn.plan, drawn.held
+        self._images = jnp.asarray(given.images, net.dtype)
+        self._labels = jnp.asarray(given.labels)
+        self._test, self._stops, self._trackers = test, stops, trackers
+        self._count = len(drawn.held.only)
+        self.an_epoch = len(given.labels) // drawn.plan.batch
+        self._advance = ensembles.advancing(drawn.plan, together, self._count)
+
+    def to_the_end(
+        self, place: kept.Place, keep: Callable[[kept.Place], None], bar: Bar
+    ) -> kept.Place:
+        """Train up to the last record, and keep where we are now and then."""
+        saved, size, shown = time.monotonic(), 1, ""
+        try:
+            while len(place.history) < len(self._stops):
+                left = int(self._stops[len(place.history)]) - place.done
+                if left:
+                    began = time.monotonic()
+                    place = self._some(place, min(left, size))
+                    ratio = _STEP_SECONDS / max(time.monotonic() - began, 1e-6)
+                    size = int(np.clip(size * np.clip(ratio, 0.5, 8), 1, self.an_epoch))
+                else:
+                    place = self._recorded(place)
+                    shown = _shown(place.history[-1])
+                bar.update(place.done, shown)
+                if time.monotonic() - saved > _SAVED_EVERY:
+                    keep(place)
+                    saved = time.monotonic()
+        except KeyboardInterrupt:
+            keep(place)
+            raise
+        keep(place)
+        return place
+
+    def _some(self, place: kept.Place, steps: int) -> kept.Place:
+        """Do at most so many steps, in one epoch."""
+        number, first = divmod(place.done, self.an_epoch)
+        last = min(self.an_epoch, first + steps)
+        began = time.monotonic()
+        told = (self._images, self._labels, np.int32(number), np.int32(first), np.int32(last))
+        state = jax.block_until_ready(self._advance(self._held, place.state, *told))
+        seconds = place.seconds["training"] + time.monotonic() - began
+        return place._replace(
+            done=place.done + last - first,
+            state=state,
+            seconds=place.seconds | {"training": seconds},
+        )
+
+    def snapshot(self, place: kept.Place) -> Snapshot:
+        """Return the networks as they are."""
+        values, epoch = (place.state.params, place.state.rest), place.done / self.an_epoch
+        return Snapshot(self._net, place.done, epoch, self._count, self._plan.graph, values)
+
+    def _recorded(self, place: kept.Place) -> kept.Place:
+        """Add what is to be seen now, and start the sums again."""
+        number, state, began = len(place.history), place.state, time.monotonic()
+        steps = self._stops[number] - self._stops[number - 1] if number else 0
+        seen = steps * self._plan.batch if steps else np.nan
+        now = self.snapshot(place)
+        found = {
+            "loss": np.asarray(state.loss, np.float64) / seen,
+            "train_accuracy": np.asarray(state.right, np.float64) / seen,
+        }
+        if self._test is not None:
+            shares = ensembles.accuracies(now.graph, now.values, *self._test)
+            found["test_accuracy"] = np.asarray(shares, np.float64)
+        middle = time.monotonic()
+        for tracker in self._trackers:
+            for name, value in tracker(now).items():
+                array = np.asarray(value)
+                if array.shape[:1] != (self._count,) or name in found:
+                    raise ValueError(
+                        f"trackers: {name!r} has shape {array.shape}: give each name once, and "
+                        f"arrays whose first axis is the {self._count} networks"
+                    )
+                found[name] = array
+        spent = dict(place.seconds)
+        spent["testing"] += middle - began
+        spent["tracking"] += time.monotonic() - middle
+        zero = state._replace(loss=jnp.zeros_like(state.loss), right=jnp.zeros_like(state.right))
+        return place._replace(state=zero, history=(*place.history, found), seconds=spent)
+
+
+def _shown(record: kept.Record) -> str:
+    """Loss and accuracy for the bar."""
+    parts = [f"loss {np.mean(record['loss']):.3g}"]
+    for name, short in (("train_accuracy", "train"), ("test_accuracy", "test")):
+        if name in record:
+            parts.append(f"{short} {100 * np.mean(record[name]):.1f} %")
+    return ", ".join(parts)
+
+
+def _fit(
+    net: Network, shape: tuple[int, ...], run: _Run, stops: np.ndarray, place: kept.Place
+) -> Fit:
+    made = {
+        name: np.stack([record[name] for record in place.history]).reshape(
+            len(stops), *shape, *place.history[0][name].shape[1:]
+        )
+        for name in place.history[0]
+    }
+    return Fit(net, shape, stops, stops / run.an_epoch, made, place.seconds, run.snapshot(place))

@@ -1,0 +1,215 @@
+"""Flax models to train: the hidden layers of a network, a read-out, and layers between them.
+
+The hidden layers are those of an ``MLP`` or a ``ConvNet``, drawn from its laws, so a trained
+network is the same object as a random one: ``params`` of its hidden layers go into ``measure`` and
+``exact`` as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from jaxexpr import activations, checks, laws, noise
+from jaxexpr.activations import Activation
+from jaxexpr.layers import PlacedConv, PlacedDense, PlacedPool
+from jaxexpr.networks import LayerSpec, Network, Params
+from jaxexpr.training.regularise import TrajectoryRegularisation
+
+NORMS = ("batch", "trajectory")
+CIFAR10_NORMS = (2, 6, 8, 9)  # after c2, c5, fc1 and fc2 of ``cifar10_convnet``
+
+
+class Weighted(nnx.Module):
+    """A layer with weights and its activation, on rows ``(batch, units below)``."""
+
+    def __init__(
+        self, op: PlacedDense | PlacedConv, activation: Activation, weights: Any, biases: Any
+    ) -> None:
+        self.op, self.activation = op, activation
+        self.kernel, self.bias = nnx.Param(weights), nnx.Param(biases)
+
+    def __call__(self, rows: jax.Array, inputs: jax.Array) -> jax.Array:
+        weights = self.kernel[...].reshape(self.op.fan_in, self.op.outputs)
+        product = self.op.product
+        if isinstance(self.op, PlacedConv) and jax.default_backend() == "cpu":
+            product = self.op.product_in_loops
+        biases = self.op.spread(self.bias[...])
+        return self.activation(product(weights)(rows) + biases[None])
+
+
+class Pooling(nnx.Module):
+    """A pool, on rows."""
+
+    def __init__(self, op: PlacedPool) -> None:
+        self.op = op
+
+    def __call__(self, rows: jax.Array, inputs: jax.Array) -> jax.Array:
+        windows = self.op.windows(rows)
+        return jnp.mean(windows, axis=0) if self.op.kind == "mean" else jnp.max(windows, axis=0)
+
+
+class Normalised(nnx.Module):
+    """Batch normalisation of the units of a layer, or of the channels of an image, on rows."""
+
+    def __init__(self, op: Any) -> None:
+        self.op = op
+        # Short runs: the running means forget in ten steps what the first ones were.
+        self.norm = nnx.BatchNorm(op.shape[-1], momentum=0.9, rngs=nnx.Rngs(0))
+
+    def __call__(self, rows: jax.Array, inputs: jax.Array) -> jax.Array:
+        return self.norm(rows.reshape(-1, *self.op.shape)).reshape(rows.shape)
+
+
+class Regularised(nnx.Module):
+    """Trajectory regularisation of a layer, on rows."""
+
+    def __init__(self, weight: float) -> None:
+        self.layer = TrajectoryRegularisation(weight=weight)
+
+    def __call__(self, rows: jax.Array, inputs: jax.Array) -> jax.Array:
+        return self.layer(rows, inputs)
+
+
+class Classifier(nnx.Module):
+    """The hidden layers of a random network, and a linear read-out: a model for Flax and Optax.
+
+    Parameters
+    ----------
+    net : an ``MLP`` or ``ConvNet`` without a sweep; its laws draw the hidden layers.
+    classes : number of logits.
+    key : of the draw. The hidden layers are those of ``net.init(key)``.
+    norm : None, ``"batch"`` (batch normalisation) or ``"trajectory"`` (trajectory regularisation).
+    after : numbers of the layers of `net`, from 1 on, that a layer of that kind follows (it acts on
+        the activations); all layers with weights unless said.
+    readout : law of the read-out's weights, divided by ``sqrt(fan_in)``; its biases start at 0.
+    weight : factor of the regularisation in the loss.
+
+    Raises
+    ------
+    ValueError
+        naming the argument.
+
+    >>> from jaxexpr import MLP, laws
+    >>> net = MLP((4, 8, 8), laws.Gaussian(1.5), laws.Zero())
+    >>> model = Classifier(net, 3, key=jax.random.key(0), norm="batch", after=(1,))
+    >>> model.names
+    ('fc1', 'bn1', 'fc2')
+    >>> model(jnp.ones((5, 4))).shape
+    (5, 3)
+    """
+
+    def __init__(
+        self,
+        net: Network,
+        classes: int,
+        *,
+        key: jax.Array,
+        norm: str | None = None,
+        after: Sequence[int] | None = None,
+        readout: laws.Law | None = None,
+        weight: float = 0.01,
+    ) -> None:
+        places = placed_norms(net, norm, after)
+        left = list(net.init(key))
+        stages: list[nnx.Module] = []
+        for number, op in enumerate(net.ops, start=1):
+            if isinstance(op, PlacedPool):
+                stages.append(Pooling(op))
+            else:
+                stages.append(Weighted(op, net.activation, *left.pop(0)))
+            if number in places:
+                stages.append(Normalised(op) if norm == "batch" else Regularised(weight))
+        self.stages = nnx.List(stages)
+        self.names = _names(stages)
+        self.input_shape = net.input_shape
+        law = laws.Gaussian(1.0) if readout is None else laws.as_law("readout", readout)
+        spec, below, dtype = LayerSpec(law, laws.Zero()), net.widths[-1], jnp.dtype(net.dtype)
+        unit = spec.draw_unit(noise.seed(key), net.depth, below, classes, dtype)
+        self.readout = Weighted(
+            PlacedDense(below, classes),
+            activations.get("linear"),
+            spec.weight_scale(below, dtype) * unit,
+            jnp.zeros(classes, dtype),
+        )
+
+    def images(self, x: jax.Array) -> list[jax.Array]:
+        """Images of a batch ``(batch, *input_shape)`` in all stages, ``(batch, units)`` each.
+
+        Stages are named in ``names``: c a convolution, p a pool, fc fully connected, bn a batch
+        normalisation, tr a trajectory regularisation.
+        """
+        inputs = x.reshape(x.shape[0], -1)
+        found = [inputs]
+        for stage in self.stages:
+            found.append(stage(found[-1], inputs))
+        return found[1:]
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Logits ``(batch, classes)``."""
+        return self.readout(self.images(x)[-1], x)
+
+
+def placed_norms(net: Network, norm: str | None, after: Sequence[int] | None) -> tuple[int, ...]:
+    """Return the numbers of the layers that normalisation or regularisation follows, checked."""
+    if norm is None:
+        if after is not None:
+            raise ValueError(f"after={tuple(after)} without norm: say norm='batch' or 'trajectory'")
+        return ()
+    checks.one_of("norm", norm, NORMS)
+    if after is None:
+        return tuple(i for i, op in enumerate(net.ops, start=1) if hasattr(op, "fan_in"))
+    places = tuple(checks.integer(f"after[{i}]", n) for i, n in enumerate(after))
+    for i, place in enumerate(places):
+        if place > net.depth:
+            raise ValueError(f"after[{i}]={place} and net has {net.depth} layers: give 1 to that")
+    return places
+
+
+def _names(stages: list[Any]) -> tuple[str, ...]:
+    short: dict[type, str] = {Normalised: "bn", Regularised: "tr", Pooling: "p"}
+    count: dict[str, int] = {}
+    names = []
+    for stage in stages:
+        kind = short.get(type(stage))
+        if kind is None:
+            kind = "c" if isinstance(stage.op, PlacedConv) else "fc"
+        count[kind] = count.get(kind, 0) + 1
+        names.append(f"{kind}{count[kind]}")
+    return tuple(names)
+
+
+def weighted(params: Any) -> list[Any]:
+    """Return the stages with weights, in order, of the state of a ``Classifier``."""
+    return [i for i in sorted(params["stages"]) if "kernel" in params["stages"][i]]
+
+
+def hidden(params: Any) -> Params:
+    """``(W, b)`` of the hidden layers with weights, out of the state of a ``Classifier``."""
+    stages = params["stages"]
+    return tuple((stages[i]["kernel"][...], stages[i]["bias"][...]) for i in weighted(params))
+
+
+def with_hidden(params: Any, changed: Params) -> Any:
+    """Return the state of a ``Classifier`` with other ``(W, b)`` in its hidden layers."""
+    pairs = dict(zip(weighted(params), changed, strict=True))
+
+    def at(place: tuple[Any, ...], leaf: jax.Array) -> jax.Array:
+        if place[0] != "stages" or place[1] not in pairs:
+            return leaf
+        return pairs[place[1]][0 if place[2] == "kernel" else 1]
+
+    return by_place(at, params)
+
+
+def by_place(function: Any, state: Any) -> Any:
+    """Map ``function(place, leaf)`` over a Flax state; a place is its keys, outermost first."""
+
+    def at(path: Any, leaf: jax.Array) -> Any:
+        return function(tuple(entry.key for entry in path if hasattr(entry, "key")), leaf)
+
+    return jax.tree_util.tree_map_with_path(at, state)

@@ -1,0 +1,65 @@
+"""Trajectory regularisation: a layer that keeps the length of the minibatch's trajectory short."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+
+class Penalty(nnx.Variable):
+    """A term of the loss that a layer computes; ``train`` adds up all that a model holds."""
+
+
+def polyline_length(rows: jax.Array) -> jax.Array:
+    """Length of the polyline through rows ``(batch, units)``, in their order.
+
+    Its gradient is 0 where neighbours coincide.
+    """
+    squares = jnp.sum(jnp.diff(rows, axis=0) ** 2, axis=1)
+    apart = squares > 0
+    return jnp.sum(jnp.where(apart, jnp.sqrt(jnp.where(apart, squares, 1)), 0))
+
+
+class TrajectoryRegularisation(nnx.Module):
+    """The trajectory regularisation layer of Raghu et al. 2017, section 3.3.
+
+    With a learnt scalar lambda it adds ``weight * lambda * length / original length`` to the loss
+    and multiplies its activations by lambda. The length is that of the polyline through the
+    minibatch's neighbours, in the order in which they come; the original length is that of the same
+    minibatch's polyline in input space. Training and test do the same to the activations.
+
+    The paper's text leaves open what the original length is, and does not say that lambda starts
+    at 1.
+
+    Parameters
+    ----------
+    weight : the constant in front of the loss; 0.01 in the paper.
+
+    Attributes
+    ----------
+    scale : lambda, a parameter, ``()``.
+    penalty : the term of the loss at the last call, a ``Penalty``, ``()``; left alone while
+        ``deterministic`` is on (``model.eval()``), and 0 where all inputs are one.
+
+    >>> layer = TrajectoryRegularisation()
+    >>> x = jnp.array([[0.0, 0.0], [3.0, 4.0]])
+    >>> layer(2 * x, x).tolist(), float(layer.penalty[...]).__round__(6)
+    ([[0.0, 0.0], [6.0, 8.0]], 0.02)
+    """
+
+    def __init__(self, *, weight: float = 0.01) -> None:
+        self.weight = weight
+        self.scale = nnx.Param(jnp.ones((), jnp.float32))
+        self.penalty = Penalty(jnp.zeros((), jnp.float32))
+        self.deterministic = False
+
+    def __call__(self, z: jax.Array, x: jax.Array) -> jax.Array:
+        """Scale the activations `z` ``(batch, ...)`` of the inputs `x` ``(batch, ...)``."""
+        scale = self.scale[...]
+        if not self.deterministic:
+            length = polyline_length(z.reshape(z.shape[0], -1))
+            original = jax.lax.stop_gradient(polyline_length(x.reshape(x.shape[0], -1)))
+            ratio = length / jnp.where(original > 0, original, 1)
+            self.penalty[...] = self.weight * scale * jnp.where(original > 0, ratio, 0)
+        return scale * z

@@ -1,0 +1,158 @@
+"""Networks at a moment of their training, and at its end with their history."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from flax import nnx
+
+from jaxexpr.networks import Network, Params, precision
+from jaxexpr.training import ensembles
+from jaxexpr.training.examples import as_examples
+from jaxexpr.training.models import Classifier, hidden
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """Networks at one moment of their training: what a tracker is given.
+
+    Attributes
+    ----------
+    net : what they were drawn from.
+    step, epoch : how far they are.
+    count : number of networks E: all of the sweep, one cell after the other.
+    graph, values : of their Flax models, for ``nnx.merge``; every array has a leading axis E.
+    """
+
+    net: Network
+    step: int
+    epoch: float
+    count: int
+    graph: Any
+    values: tuple[Any, Any]
+
+    @property
+    def params(self) -> Params:
+        """``(W, b)`` of each hidden layer with weights, JAX arrays with a leading axis E."""
+        return hidden(self.values[0])
+
+    def network(self, index: int) -> Params:
+        """``(W, b)`` of each hidden layer of one network, NumPy float64: for exact counts."""
+        return jax.tree.map(lambda x: np.asarray(x[index], np.float64), self.params)
+
+    def model(self, index: int) -> Classifier:
+        """The Flax model of one network, for inference."""
+        own = jax.tree.map(lambda x: x[index], self.values)
+        model: Classifier = nnx.merge(self.graph, *own, copy=True)
+        model.eval()
+        return model
+
+
+@dataclasses.dataclass(frozen=True)
+class Fit:
+    """Trained networks, and their history.
+
+    Arrays over networks have shape ``sweep + (networks,)``.
+
+    Attributes
+    ----------
+    net : what they were drawn from.
+    shape : ``sweep + (networks,)``.
+    steps, epochs : of the records, ``(records,)``; the first is before training.
+    history : name to ``(records, *shape, ...)``, NumPy: ``loss`` and ``train_accuracy`` (means over
+        the examples seen since the record before, on the labels that the network was given; NaN at
+        the first), ``test_accuracy``, and what the trackers found.
+    seconds : spent on ``training``, ``testing`` and ``tracking``.
+    last : the networks at the end.
+    """
+
+    net: Network
+    shape: tuple[int, ...]
+    steps: np.ndarray
+    epochs: np.ndarray
+    history: dict[str, np.ndarray]
+    seconds: dict[str, float]
+    last: Snapshot
+
+    def params(self, *index: int) -> Params:
+        """``(W, b)`` of each hidden layer of one trained network, NumPy in its precision.
+
+        >>> # fit.params(0), or fit.params(2, 0) for the first network of a sweep's third cell
+        """
+        return jax.tree.map(lambda x: np.asarray(x[self._flat(index)]), self.last.params)
+
+    def model(self, *index: int) -> Classifier:
+        """The Flax model of one trained network, for inference."""
+        return self.last.model(self._flat(index))
+
+    def accuracy(
+        self, examples: Any, *, change: Callable[..., Params] | None = None, numbers: Any = ()
+    ) -> np.ndarray:
+        """Share of `examples` that each trained network classifies as their labels say.
+
+        Parameters
+        ----------
+        examples : ``(images, labels)``.
+        change : a pure function of one network's hidden ``(W, b)``, applied before: noise on a
+            layer, pruning.
+        numbers : a number or a tuple of them, passed on to `change` after the layers; other ones
+            compile nothing anew.
+
+        Returns
+        -------
+        ``sweep + (networks,)``.
+        """
+        found = as_examples("examples", examples, self.net)
+        numbers = numbers if isinstance(numbers, tuple) else (numbers,)
+        with precision(self.net.dtype):
+            shares = ensembles.accuracies(
+                self.last.graph, self.last.values, found.images, found.labels, change, numbers
+            )
+        return np.asarray(shares).reshape(self.shape)
+
+    def dataset(self, dims: Sequence[str] = (), coords: Mapping[str, Any] | None = None) -> Any:
+        """Label the history: an xarray dataset, for ``jaxexpr.results``.
+
+        Parameters
+        ----------
+        dims : names of the sweep axes, in order.
+        coords : values along them.
+
+        Returns
+        -------
+        Each item of the history with dimensions ``("record", *dims, "network", ...)``; an axis that
+        a tracker adds is called ``NAME_0``, ``NAME_1``. Coordinates ``step`` and ``epoch``.
+
+        Raises
+        ------
+        ValueError
+            if `dims` does not name every sweep axis.
+        """
+        import xarray as xr
+
+        if len(dims) != len(self.shape) - 1:
+            raise ValueError(
+                f"dims={tuple(dims)} names {len(dims)} sweep axes and there are "
+                f"{len(self.shape) - 1}: name each axis of the sweep"
+            )
+        axes = ("record", *dims, "network")
+        variables = {
+            name: ((*axes, *(f"{name}_{i}" for i in range(found.ndim - len(axes)))), found)
+            for name, found in self.history.items()
+        }
+        places = {"step": ("record", self.steps), "epoch": ("record", self.epochs)}
+        return xr.Dataset(variables, {**(coords or {}), **places})
+
+    def _flat(self, index: tuple[int, ...]) -> int:
+        if len(index) != len(self.shape):
+            raise ValueError(
+                f"index={index} and networks have shape {self.shape}: give a number for each axis"
+            )
+        try:
+            return int(np.ravel_multi_index(index, self.shape))
+        except ValueError:
+            raise ValueError(f"index={index} is outside the shape {self.shape}") from None

@@ -1,0 +1,186 @@
+"""One step, one epoch, one test of one network: pure functions, without batches of networks."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import nnx
+from jax import lax
+
+from jaxexpr import noise
+from jaxexpr.training.interventions import Prune, largest, wrong_labels
+from jaxexpr.training.models import by_place, hidden, weighted, with_hidden
+from jaxexpr.training.regularise import Penalty
+
+TOGETHER = 2000  # examples that are tested at once
+
+
+class State(NamedTuple):
+    """A network that is being trained.
+
+    params, rest : of its Flax model: parameters, and all else (running means).
+    optimiser : state of the optimiser.
+    masks : which weights of the hidden layers are left, ``()`` if all are.
+    loss, right : sum of the loss over the examples seen since the last record, without
+        regularisation, and how many of them were classified as their labels say.
+    """
+
+    params: Any
+    rest: Any
+    optimiser: Any
+    masks: tuple[jax.Array, ...]
+    loss: jax.Array
+    right: jax.Array
+
+
+class Held(NamedTuple):
+    """What stays as it is while a network is trained.
+
+    key : of the order of its examples, and of wrong labels.
+    only : the one layer that is trained, from 1 on; 0 is all.
+    label_noise : share of labels that are replaced.
+    density : of the hidden layers when pruning is done.
+    """
+
+    key: jax.Array
+    only: jax.Array
+    label_noise: jax.Array
+    density: jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is static.
+
+    graph : of the Flax model.
+    optimiser : of Optax.
+    batch, classes : sizes.
+    freezes, noisy : whether one layer only is trained, and whether labels are replaced.
+    prune : when weights go.
+    """
+
+    graph: Any
+    optimiser: optax.GradientTransformation
+    batch: int
+    classes: int
+    freezes: bool = False
+    noisy: bool = False
+    prune: Prune | None = None
+
+
+def begin(plan: Plan, model: nnx.Module, *, sparse: bool) -> State:
+    """Return the state of an untrained model; if `sparse`, weights that are 0 stay so."""
+    parts: Any = nnx.split(model, nnx.Param, ...)
+    _, params, rest = parts
+    masks: tuple[jax.Array, ...] = ()
+    if sparse or plan.prune is not None:
+        masks = tuple((w != 0) | (not sparse) for w, _ in hidden(params))
+    start = plan.optimiser.init(params)
+    zero = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
+    return State(params, rest, start, masks, zero, jnp.zeros((), jnp.int32))
+
+
+def _only(updates: Any, layer: jax.Array) -> Any:
+    """Keep the updates of one hidden layer; of all if `layer` is 0."""
+    numbers = {stage: n for n, stage in enumerate(weighted(updates), start=1)}
+
+    def at(place: tuple[Any, ...], leaf: jax.Array) -> jax.Array:
+        number = numbers.get(place[1], -1) if place[0] == "stages" else -1
+        return jnp.where((layer == 0) | (layer == number), leaf, 0)
+
+    return by_place(at, updates)
+
+
+def objective(plan: Plan, params: Any, rest: Any, x: jax.Array, y: jax.Array) -> Any:
+    """Return loss with regularisation, and beside it what changed, the plain loss, and the hits."""
+    model = nnx.merge(plan.graph, params, rest, copy=True)
+    logits = model(x)
+    parts: Any = nnx.split(model, nnx.Param, ...)
+    rest = parts[2]
+    penalties = jax.tree.leaves(nnx.filter_state(rest, Penalty))
+    losses = optax.softmax_cross_entropy_with_integer_labels(logits, y)
+    right = jnp.sum(_classes(logits) == y, dtype=jnp.int32)
+    return jnp.mean(losses) + sum(penalties), (rest, jnp.sum(losses), right)
+
+
+def _classes(logits: jax.Array) -> jax.Array:
+    """Return the class of the largest logit of each row, ``(batch,)``, int32."""
+    return lax.argmax(logits, 1, jnp.int32)
+
+
+def step(plan: Plan, held: Held, state: State, x: jax.Array, y: jax.Array, done: Any) -> State:
+    """One step of the optimiser on one minibatch.
+
+    Parameters
+    ----------
+    x, y : examples ``(batch, ...)`` and labels ``(batch,)``.
+    done : steps done before.
+    """
+    differentiate = jax.grad(objective, argnums=1, has_aux=True)
+    gradient, (rest, loss, right) = differentiate(plan, state.params, state.rest, x, y)
+    with jax.numpy_dtype_promotion("standard"):  # Optax counts on it
+        updates, optimiser = plan.optimiser.update(gradient, state.optimiser, state.params)
+    if plan.freezes:
+        updates = _only(updates, held.only)
+    params: Any = optax.apply_updates(state.params, updates)
+    masks = state.masks
+    if plan.prune is not None:
+        due, prune = plan.prune.due(done + 1), plan.prune
+
+        def cut(masks: Any) -> Any:
+            left = prune.left(done + 1, held.density)
+            # What is gone is 0, and so comes last.
+            pairs = zip(hidden(params), masks, strict=True)
+            return tuple(largest(w, left) & mask for (w, _), mask in pairs)
+
+        masks = lax.cond(due, cut, lambda masks: masks, masks)
+    if masks:
+        pairs = zip(hidden(params), masks, strict=True)
+        params = with_hidden(params, tuple((jnp.where(m, w, 0), b) for (w, b), m in pairs))
+    return State(params, rest, optimiser, masks, state.loss + loss, state.right + right)
+
+
+def epoch(
+    plan: Plan,
+    held: Held,
+    state: State,
+    images: jax.Array,
+    labels: jax.Array,
+    number: Any,
+    first: Any,
+    last: Any,
+) -> State:
+    """Do the steps ``first, ..., last - 1`` of an epoch; all three numbers may be traced.
+
+    The order of the examples is drawn anew for each epoch, from the key and its number alone;
+    examples that do not fill a minibatch wait for another epoch.
+    """
+    count = len(images)
+    order = noise.permutation(noise.child(noise.seed(held.key), number, 1), count)
+    if plan.noisy:
+        labels = wrong_labels(labels, held.label_noise, plan.classes, held.key)
+    before = number * (count // plan.batch)
+
+    def body(i: Any, state: State) -> State:
+        chosen = lax.dynamic_slice_in_dim(order, i * plan.batch, plan.batch)
+        return step(plan, held, state, images[chosen], labels[chosen], before + i)
+
+    return lax.fori_loop(first, last, body, state)
+
+
+def tested(graph: Any, params: Any, rest: Any, images: jax.Array, labels: jax.Array) -> jax.Array:
+    """Return the share of examples that the network classifies as their labels say, ``()``."""
+    model = nnx.merge(graph, params, rest, copy=True)
+    model.eval()
+    graph, values = nnx.split(model)
+
+    def right(both: Any) -> jax.Array:
+        x, y = both
+        return _classes(nnx.merge(graph, values, copy=True)(x[None]))[0] == y
+
+    together = min(TOGETHER, len(images))
+    return jnp.mean(lax.map(right, (images, labels), batch_size=together).astype(jnp.float32))

@@ -1,0 +1,192 @@
+"""What to record while networks are trained: trackers, made for ``train(trackers=[...])``.
+
+A tracker is a function of a ``Snapshot`` that returns names and arrays whose first axis is the
+networks. These here count and measure as the rest of the package does; exact ones in float64.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jax import lax
+
+from jaxexpr import checks, exact
+from jaxexpr.curves import Curve, as_curve
+from jaxexpr.kernels import measure
+from jaxexpr.networks import MLP
+from jaxexpr.propagation import Nodes
+from jaxexpr.training.interventions import fan_in
+from jaxexpr.training.snapshots import Snapshot
+
+Tracker = Callable[[Snapshot], Mapping[str, Any]]
+
+
+def weight_scale() -> Tracker:
+    """Record sigma_w of each layer with weights, ``weight_scale`` of shape ``(E, layers)``.
+
+    That is ``sqrt(fan_in * mean(W^2))``: of a layer as it was drawn, about the standard deviation
+    that its law was given.
+    """
+
+    def look(now: Snapshot) -> dict[str, Any]:
+        scales = [
+            np.sqrt(fan_in(w[0]) * np.mean(np.square(w, dtype=np.float64), axis=_all_but_first(w)))
+            for w in (np.asarray(w) for w, _ in now.params)
+        ]
+        return {"weight_scale": np.stack(scales, axis=-1)}
+
+    return look
+
+
+def density() -> Tracker:
+    """Record the share of weights that are not 0, ``density`` of shape ``(E, layers)``."""
+
+    def look(now: Snapshot) -> dict[str, Any]:
+        shares = [
+            np.mean(w != 0, axis=_all_but_first(w)) for w in (np.asarray(w) for w, _ in now.params)
+        ]
+        return {"density": np.stack(shares, axis=-1)}
+
+    return look
+
+
+def _all_but_first(array: Any) -> tuple[int, ...]:
+    return tuple(range(1, np.ndim(array)))
+
+
+def lengths(curve: Curve, *, points: int = 100, name: str = "length") -> Tracker:
+    """Record the length of a curve's image in each stage of the model, ``(E, stages)``.
+
+    By tangents at `points` midpoints. Stages are the layers of the network and the normalisations
+    between them, in inference (``Classifier.names``).
+
+    Parameters
+    ----------
+    curve : in input space; not an infinite line.
+    name : of the record.
+    """
+    curve = as_curve("curve", curve)
+    if curve.whole:
+        raise ValueError("curve is an infinite line, whose image has no length: give a segment")
+    nodes = Nodes("tangent", checks.integer("points", points))
+    low, high = curve.domain
+
+    def look(now: Snapshot) -> dict[str, Any]:
+        kind = jnp.dtype(now.net.dtype)
+        t = jnp.asarray(nodes.parameters(curve), kind)
+        speeds = _speeds(now.graph, now.values, curve.astype(kind), t)
+        return {name: np.asarray(speeds, np.float64) * (high - low)}
+
+    return look
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _speeds(graph: Any, values: Any, curve: Curve, t: jax.Array) -> jax.Array:
+    """Mean speed of the curve's image in each stage, of each network: ``(E, stages)``."""
+    x, tangents = curve.points_and_tangents(t)
+
+    def one(own: Any) -> jax.Array:
+        def images(x: jax.Array) -> Any:
+            model = nnx.merge(graph, *own, copy=True)
+            model.eval()
+            return model.images(x)
+
+        _, moved = jax.jvp(images, (x,), (tangents,))
+        return jnp.stack([jnp.mean(jnp.linalg.norm(v, axis=1)) for v in moved])
+
+    return lax.map(one, values)
+
+
+def measures(curve: Curve, *, probes: Any = ("length", "growth"), **options: Any) -> Tracker:
+    """Record ``jaxexpr.measure`` of the hidden layers: each probe, of shape ``(E, depth)``.
+
+    Parameters
+    ----------
+    curve, probes, options : as of ``measure``: ``method``, ``points``.
+    """
+    curve = as_curve("curve", curve)
+
+    def look(now: Snapshot) -> dict[str, Any]:
+        net: dict[str, Any] = {"activation": now.net.activation}
+        if not isinstance(now.net, MLP):
+            net = {"net": now.net}
+        each = [
+            measure(now.network(i), curve, probes=probes, **net, **options)
+            for i in range(now.count)
+        ]
+        return {name: np.stack([found[name] for found in each]) for name in each[0]}
+
+    return look
+
+
+def regions(lines: Sequence[Curve], *, name: str = "regions") -> Tracker:
+    """Record the activation regions that lines meet, ``(E, lines)``: exact counts.
+
+    Parameters
+    ----------
+    lines : curves of one kind, such as ``curves.line(origin, x, whole=True)``.
+    """
+    family = [as_curve(f"lines[{i}]", line) for i, line in enumerate(lines)]
+
+    def look(now: Snapshot) -> dict[str, Any]:
+        _connected(now, "regions")
+        counts = [
+            [found.counts[-1] for found in exact.pieces_batch(net, family, now.net.activation)]
+            for net in map(now.network, range(now.count))
+        ]
+        return {name: np.array(counts, np.float64)}
+
+    return look
+
+
+def distances(x: Any, *, name: str = "distance") -> Tracker:
+    """Record the distance of points to the nearest activation boundary, ``(E, points)``: exact.
+
+    Parameters
+    ----------
+    x : ``(points, n_in)``.
+    """
+    x = np.asarray(checks.numeric("x", x), np.float64)
+
+    def look(now: Snapshot) -> dict[str, Any]:
+        _connected(now, "distances")
+        each = [
+            exact.distance_to_boundary(net, x, now.net.activation)
+            for net in map(now.network, range(now.count))
+        ]
+        return {name: np.stack(each)}
+
+    return look
+
+
+def plane(origin: Any, u: Any, v: Any, half_width: float = 1.0, *, name: str = "plane") -> Tracker:
+    """Record the activation regions that a square meets, after each layer, ``(E, depth)``: exact.
+
+    Parameters
+    ----------
+    origin, u, v, half_width : as of ``jaxexpr.exact.plane``.
+    """
+
+    def look(now: Snapshot) -> dict[str, Any]:
+        _connected(now, "plane")
+        counts = [
+            exact.plane(net, origin, u, v, half_width, activation=now.net.activation).counts
+            for net in map(now.network, range(now.count))
+        ]
+        return {name: np.array(counts, np.float64)}
+
+    return look
+
+
+def _connected(now: Snapshot, what: str) -> None:
+    if not isinstance(now.net, MLP) or jax.tree.leaves(now.values[1]):
+        raise ValueError(
+            f"track.{what} counts in fully connected layers, and this network has other ones: use "
+            "jaxexpr.exact.pieces_of with snapshot.model(i) in a tracker of your own"
+        )

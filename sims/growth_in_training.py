@@ -1,0 +1,201 @@
+"""Growth of trajectories in trained networks, beside random ones.
+
+Price & Tanner 2019, figures 6a and 6b: networks of 10 ReLU layers, of several initial sigma_w, are
+trained on images; then lines between two examples, of one class or of two, are sent through them.
+The mean growth factor of the hidden layers is drawn against the sigma_w that the weights have after
+training: for pairs of one class and of two (6a), and for single lines (6b), beside random networks.
+The paper reports that growth stays roughly linear in sigma_w, is larger between classes, and, other
+than in random networks, depends on the line.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from jaxexpr import (
+    MLP,
+    Estimate,
+    curves,
+    datasets,
+    laws,
+    measure,
+    plotting,
+    theory,
+    training,
+    verdict,
+)
+from sims.run import Claim, Findings, Run, above, caption
+
+_KINDS = ("one class", "two classes")
+
+
+def simulate(config: Any, run: Run) -> xr.Dataset:
+    """Return growth of each line in each network, trained and random, and the scales after."""
+    examples = datasets.load(config.data, "train")
+    test = datasets.load(config.data, "test")
+    sigma = np.array(config.sigmas)
+    widths = (examples.flat.shape[1], *(config.width,) * config.depth)
+    net = MLP(widths, laws.Gaussian(sigma), laws.Zero())
+    fit = run.train(
+        "networks",
+        net,
+        examples,
+        test=test,
+        key=jax.random.key(config.seed),
+        networks=config.draws,
+        epochs=config.epochs,
+        batch=config.batch,
+        trackers=[training.track.weight_scale()],
+    )
+    ends = line_ends(test, config.lines, config.seed)
+    shape = (len(sigma), config.draws)
+    trained = growth_of(fit.last.params, ends).reshape(*shape, *ends.shape[:2])
+    run.note(f"growth of {2 * config.lines} lines in the trained networks")
+    after = fit.history["weight_scale"][-1]
+    # Random networks of the same scales, layer by layer: those that training ended with.
+    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(config.seed + 1), i))(
+        np.arange(config.draws, dtype=np.uint32)
+    )
+    random = [
+        growth_of(
+            jax.vmap(MLP(widths, [laws.Gaussian(s) for s in scales], laws.Zero()).init)(keys), ends
+        ).reshape(config.draws, *ends.shape[:2])
+        for scales in after.mean(axis=1)
+    ]
+    run.note("growth in random networks of the same scales")
+    axes = ("sigma", "network", "kind", "line")
+    data = xr.Dataset(
+        {
+            "trained": (axes, trained),
+            "random": (axes, np.stack(random)),
+            "after": (("sigma", "network"), after[..., 1:].mean(axis=-1)),
+            "scales": (("sigma", "layer"), after.mean(axis=1)),
+            "accuracy": (("sigma", "network"), fit.history["test_accuracy"][-1]),
+        },
+        {"sigma": sigma, "kind": list(_KINDS)},
+    )
+    data.attrs |= {"view": config.view, "width": config.width}
+    return data
+
+
+def line_ends(test: datasets.Dataset, lines: int, seed: int) -> np.ndarray:
+    """Return pairs of examples of one class, then of two: ``(2, lines, 2, n)``, float64."""
+    order = np.random.default_rng(seed).permutation(len(test.labels))
+    labels = test.labels[order]
+    alike = labels[:-1] == labels[1:]
+    firsts = [np.flatnonzero(which)[:lines] for which in (alike, ~alike)]
+    pairs = np.array([[order[i], order[i + 1]] for i in np.concatenate(firsts)])
+    return test.flat[pairs].astype(np.float64).reshape(2, lines, 2, -1)
+
+
+def growth_of(params: Any, ends: np.ndarray) -> np.ndarray:
+    """Mean growth factor of the layers after the first, ``(networks, kind * line)``."""
+    flat = ends.reshape(-1, 2, ends.shape[-1]).astype(np.float32)
+
+    def one(params: Any, pair: Any) -> Any:
+        found = measure(params, curves.line(pair[0], pair[1]), probes="growth", points=30)
+        return found["growth"][1:].mean()
+
+    each = jax.vmap(one, (None, 0))
+    return np.asarray(jax.jit(lambda p: jax.lax.map(lambda own: each(own, flat), p))(params))
+
+
+def check(data: xr.Dataset) -> Findings:
+    """Judge the random networks by their exact law; look for what the paper reports."""
+    trained, random = (data[name].values for name in ("trained", "random"))
+    x, y = data.after.values.mean(axis=1), trained.mean(axis=(1, 2, 3))
+    straight = float(np.corrcoef(x, y)[0, 1] ** 2)
+    accuracy = data.accuracy.values
+    missed = int((accuracy < 0.95).sum())
+    claims = [
+        Claim("growth is roughly linear in sigma_w (r^2 > 0.9)", straight > 0.9,
+              f"r^2 = {straight:.3f} over {x.size} scales"),
+        Claim("all networks have more than 95 % test accuracy", missed == 0,
+              f"{accuracy.size - missed} of {accuracy.size}, least {100 * accuracy.min():.1f} %"),
+    ]  # fmt: skip
+    by_network = trained.mean(axis=(0, 3))  # (network, kind)
+    claims.append(
+        above(
+            "growth is larger between classes than within one", by_network[:, 1] - by_network[:, 0]
+        )
+    )
+    lines = trained.mean(axis=0).reshape(trained.shape[1], -1)  # (network, line)
+    # Half of the networks say which lines grow most and least; the others how much.
+    order = np.argsort(lines[::2].mean(axis=0))
+    gap = lines[1::2][:, order[-1]] - lines[1::2][:, order[0]]
+    claims.append(above("in trained networks growth depends on the line", gap))
+    spread = {name: _spread(data[name].values) for name in ("trained", "random")}
+    least = min(a / b for a, b in zip(spread["trained"], spread["random"], strict=True))
+    claims.append(
+        Claim(
+            "and far less in random ones (spread over lines less than half)",
+            least > 2,
+            f"spread in trained over that in random networks at least {least:.2f}",
+        )
+    )
+    width = int(data.attrs["width"])
+    numbers = {
+        "sigma_before": data.sigma.values,
+        "sigma_after": x,
+        "growth_trained": y,
+        "growth_random": random.mean(axis=(1, 2, 3)),
+        "growth_one_class": trained[:, :, 0].mean(axis=(1, 2)),
+        "growth_two_classes": trained[:, :, 1].mean(axis=(1, 2)),
+        "standard_deviation_over_lines_over_mean": spread,
+        "accuracy": accuracy.mean(axis=1),
+        "least_accuracy": accuracy.min(axis=1),
+        "below_95_percent": missed,
+    }
+    law = [
+        np.mean([theory.gaussian_growth(float(s), width) for s in scales[1:]])
+        for scales in data.scales.values
+    ]
+    # The lines of one network share its weights: a mean over them is one number.
+    made = Estimate.of(random.mean(axis=(2, 3)).T, "growth")
+    exact = verdict(
+        made, law, law, "random networks: growth is that of their law", axis="scale no."
+    )
+    return Findings([exact], claims, numbers)
+
+
+def _spread(found: np.ndarray) -> list[float]:
+    """Standard deviation over lines of the mean over networks, over the mean; by scale."""
+    lines = found.mean(axis=1).reshape(len(found), -1)
+    return [float(x) for x in lines.std(axis=1, ddof=1) / lines.mean(axis=1)]
+
+
+def draw(data: xr.Dataset) -> Any:
+    """Draw growth against the scale after training."""
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots(figsize=(6.4, 4.6))
+    x = data.after.values.mean(axis=1)
+    if data.attrs["view"] == "classes":
+        for i, kind in enumerate(_KINDS):
+            for name, marker, line in (("trained", "o", "-"), ("random", "s", "--")):
+                made = Estimate.of(data[name].values[:, :, i].mean(axis=2).T)
+                style: Any = {"marker": marker, "linestyle": line, "color": plotting.COLOURS[i]}
+                plotting.curve_with_interval(
+                    x, made.mean, made.sem, ax=ax, label=f"{name}, lines within {kind}"
+                    if i == 0 else f"{name}, lines between {kind}", **style,
+                )  # fmt: skip
+    else:
+        for name, colour in (("trained", None), ("random", "black")):
+            lines = data[name].values.reshape(*data[name].shape[:2], -1)
+            for j in range(lines.shape[2]):
+                made = Estimate.of(lines[:, :, j].T)
+                style = {"color": colour or plotting.COLOURS[j % 6], "linewidth": 0.8}
+                label = name if j == 0 else ""
+                plotting.curve_with_interval(x, made.mean, made.sem, ax=ax, label=label, **style)
+    ax.set(xlabel="sigma_w after training (mean of layers 2 on)", ylabel="growth factor a layer")
+    ax.legend()
+    accuracy = data.accuracy.values
+    figure.suptitle(
+        f"{data.attrs['title']}\n{caption(data)} a scale, 95 % intervals over them; "
+        f"{(accuracy >= 0.95).sum()} of {accuracy.size} above 95 % test accuracy", fontsize=9,
+    )  # fmt: skip
+    return figure

@@ -1,0 +1,121 @@
+"""Training exactly one layer of a network, the rest as it was drawn.
+
+Raghu et al. 2017, figures 7 and 17: hard-tanh networks of which only one hidden layer is trained,
+from the second on (so that the number of trained parameters is the same). The paper finds that
+training a lower layer gives a better training accuracy: it has more remaining depth. Its theory is
+about fitting, not about generalisation. One call trains all layers' networks at once: the layer is
+an axis of the ensemble.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from jaxexpr import MLP, datasets, laws, plotting
+from sims.run import Claim, Fact, Findings, Run, above, caption
+
+
+def simulate(config: Any, run: Run) -> xr.Dataset:
+    """Return accuracies through training, by the layer that is trained."""
+    examples = datasets.load(config.data, "train")
+    if config.examples:
+        few = config.examples
+        examples = datasets.Dataset(examples.images[:few], examples.labels[:few])
+    widths = (examples.flat.shape[1], *(config.width,) * config.depth)
+    net = MLP(widths, laws.Gaussian(config.scale**0.5), laws.Zero(), "hard_tanh")
+    layers = np.arange(2, config.depth + 1)
+    fit = run.train(
+        "networks",
+        net,
+        examples,
+        test=datasets.load(config.data, "test"),
+        key=jax.random.key(config.seed),
+        networks=config.draws,
+        epochs=config.epochs,
+        batch=config.batch,
+        only=layers,
+    )
+    data = fit.dataset(["layer"], {"layer": layers})
+    data["moved"] = (("layer", "of"), _moved(fit, config))
+    return data
+
+
+def _moved(fit: Any, config: Any) -> np.ndarray:
+    """How far the weights of each layer moved at most, by the layer that was trained."""
+    numbers = np.arange(config.draws, dtype=np.uint32)
+    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(config.seed), i))(numbers)
+    drawn = [np.asarray(w) for w, _ in jax.vmap(fit.net.init)(keys)]
+    trained = [np.asarray(w).reshape(*fit.shape, *w.shape[1:]) for w, _ in fit.last.params]
+    pairs = zip(trained, drawn, strict=True)
+    return np.stack([np.abs(w - own).max(axis=(1, 2, 3)) for w, own in pairs], axis=1)
+
+
+def check(data: xr.Dataset) -> Findings:
+    """See that nothing else moved; look for lower layers that train better."""
+    moved, layers = data.moved.values, data.layer.values
+    place = np.arange(len(layers)), layers - 1
+    rest = moved.copy()
+    rest[place] = 0
+    facts = [
+        Fact(
+            "only the layer that is trained moves",
+            bool(rest.max() < 1e-5 and moved[place].min() > 1e-3),
+            f"it by {moved[place].min():.2g} at least, the rest by {rest.max():.2g} (rounding)",
+        )
+    ]
+    train, test = (
+        data[f"{name}_accuracy"].transpose("record", "layer", "network").values[-1]
+        for name in ("train", "test")
+    )
+    # Of each network: the slope of its accuracy in the number of the layer.
+    x = layers - layers.mean()
+    slopes = {name: x @ found / (x @ x) for name, found in (("train", train), ("test", test))}
+    claims = [
+        above(f"training accuracy falls with the layer that is trained, {what}", found)
+        for what, found in (
+            ("a layer", -slopes["train"]),
+            ("from the first of them to the last", train[0] - train[-1]),
+        )
+    ]
+    falls = np.diff(train.mean(axis=1)) < 0
+    claims.append(
+        Claim(
+            "it falls with each layer (in the mean)",
+            bool(falls.all()),
+            f"in {falls.sum()} of {falls.size} steps",
+        )
+    )
+    claims.append(above("test accuracy falls as well, a layer", -slopes["test"]))
+    numbers = {
+        "layer": layers,
+        "train_accuracy": train.mean(axis=1),
+        "train_error": train.std(axis=1, ddof=1) / train.shape[1] ** 0.5,
+        "test_accuracy": test.mean(axis=1),
+        "test_error": test.std(axis=1, ddof=1) / test.shape[1] ** 0.5,
+        "slope_a_layer": slopes["train"].mean(),
+    }
+    return Findings([], claims, numbers, facts)
+
+
+def draw(data: xr.Dataset) -> Any:
+    """Draw training and test accuracy against the epoch, a line a layer."""
+    import matplotlib.pyplot as plt
+
+    figure, panes = plt.subplots(1, 2, figsize=(9.6, 4.2), sharey=True)
+    colours = plt.get_cmap("viridis")(np.linspace(0, 0.9, data.sizes["layer"]))
+    for pane, name in zip(panes, ("train", "test"), strict=True):
+        found = data[f"{name}_accuracy"].transpose("layer", "record", "network").values
+        for i, layer in enumerate(data.layer.values):
+            mean = found[i].mean(axis=1)
+            sem = found[i].std(axis=1, ddof=1) / found.shape[2] ** 0.5
+            plotting.curve_with_interval(
+                data.epoch.values, mean, sem, ax=pane, label=f"layer {layer}", color=colours[i]
+            )
+        pane.set(xlabel="epoch", ylabel=f"{name} accuracy")
+    panes[0].legend(ncols=2, fontsize=7.5)
+    figure.suptitle(f"{data.attrs['title']}\n{caption(data)}, 95 % intervals over them", fontsize=9)
+    return figure

@@ -1,0 +1,151 @@
+"""Regions in the plane of three examples while networks are trained.
+
+Hanin & Rolnick 2019, figure 8: the partition of the square around three examples of different
+labels, of one network through training, where regions grow at first and then shrink; and the number
+of regions of several networks, which the paper expects to be of the order of half the square of the
+number of units. Every count is exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from jaxexpr import MLP, Estimate, datasets, exact, laws, plotting, theory, training
+from sims.inputs import three_examples
+from sims.run import Claim, Fact, Findings, Run, above, caption, turn
+
+_SHOWN = 4
+
+
+def simulate(config: Any, run: Run) -> xr.Dataset:
+    """Return counts of all networks at each record, and the first network at some of them."""
+    examples = datasets.load(config.data, "train")
+    corners = three_examples(config)
+    weights, biases = laws.Gaussian(config.sigma_w), laws.Gaussian(config.sigma_b)
+    net = MLP((corners.shape[1], *config.widths), weights, biases)
+    square = exact.plane_through([(np.zeros((corners.shape[1], 1)), np.ones(1))], *corners)
+    where = (square.origin, square.u, square.v, square.half_width)
+
+    def parameters(now: Any) -> dict[str, np.ndarray]:
+        """Weights and biases of the first network, as one row; nothing of the others."""
+        row = np.concatenate([np.ravel(x) for pair in now.network(0) for x in pair])
+        rows = np.zeros((now.count, row.size), np.float32)
+        rows[0] = row
+        return {"parameters": rows}
+
+    fit = run.train(
+        "networks",
+        net,
+        examples,
+        test=datasets.load(config.data, "test"),
+        key=jax.random.key(config.seed),
+        networks=config.draws,
+        epochs=config.epochs,
+        batch=config.batch,
+        trackers=[training.track.plane(*where), parameters],
+        records=list(config.epochs * (np.arange(config.records + 1) / config.records) ** 2),
+    )
+    data = fit.dataset()
+    data["drawn"] = (("record", "number"), data.parameters.values[:, 0])
+    data = data.drop_vars("parameters")
+    for name, array in zip(("origin", "u", "v"), where[:3], strict=True):
+        data[name] = (("width0",), array)
+    data.attrs |= {"half_width": float(square.half_width), "widths": list(net.widths)}
+    data.attrs["upper"] = float(theory.serra2018_upper(2, config.widths))
+    return data
+
+
+def _pairs(widths: Any) -> list[tuple[int, int]]:
+    return list(zip(widths, widths[1:], strict=False))
+
+
+def _drawn(data: xr.Dataset, record: int) -> exact.Plane:
+    """The partition by the first network at a record."""
+    row, params, place = data.drawn.values[record].astype(np.float64), [], 0
+    for a, b in _pairs([int(n) for n in data.attrs["widths"]]):
+        weights = row[place : place + a * b].reshape(a, b)
+        params.append((weights, row[place + a * b : place + a * b + b]))
+        place += a * b + b
+    origin, u, v = (data[name].values for name in ("origin", "u", "v"))
+    return exact.plane(params, origin, u, v, data.attrs["half_width"])
+
+
+def _counts(data: xr.Dataset) -> np.ndarray:
+    """Regions of all layers, ``(record, network)``."""
+    return np.asarray(data.plane.transpose("record", "network", "plane_0").values[..., -1])
+
+
+def check(data: xr.Dataset) -> Findings:
+    """Judge the bound; look for regions that grow and then shrink, and for their number."""
+    counts, units = _counts(data), sum(int(n) for n in data.attrs["widths"][1:])
+    upper = float(data.attrs["upper"])
+    partition = _drawn(data, -1)
+    facts = [
+        Fact(
+            "no network has more regions than Serra et al.'s bound, at any time",
+            bool((counts <= upper).all()),
+            f"at most {counts.max():.0f} of {upper:.3g}",
+        ),
+        Fact(
+            "regions fill the square",
+            abs(float(partition.areas.sum()) / (2 * partition.half_width) ** 2 - 1) < 1e-9,
+            f"areas of {partition.count} regions add up to {partition.areas.sum():.6g}",
+        ),
+        Fact(
+            "the drawn network is the one that was counted",
+            int(partition.count) == int(counts[-1, 0]),
+            f"{partition.count} regions",
+        ),
+    ]
+    rise, fall = turn(-counts)
+    share = counts.mean(axis=1) / (units**2 / 2)
+    claims = [
+        above("regions grow at first (fewer of them)", rise),
+        above("and shrink later (more of them)", fall),
+        Claim(
+            "the square holds of the order of half the square of the number of units (0.1 to 1.5)",
+            bool((share > 0.1).all() and (share < 1.5).all()),
+            f"{share.min():.3f} to {share.max():.3f} N^2 / 2",
+        ),
+    ]
+    made = Estimate.of(counts.T)
+    accuracy = data.test_accuracy.values[-1]
+    numbers = {
+        "epoch": data.epoch.values,
+        "regions": made.mean,
+        "error": made.sem,
+        "units": units,
+        "networks": counts.shape[1],
+        "test_accuracy": accuracy.mean(),
+        "least_test_accuracy": accuracy.min(),
+    }
+    return Findings([], claims, numbers, facts)
+
+
+def draw(data: xr.Dataset) -> Any:
+    """Draw the first network's partition at four times, and the number of regions."""
+    import matplotlib.pyplot as plt
+
+    counts, epochs = _counts(data), data.epoch.values
+    last = len(epochs) - 1
+    lowest = max(int(np.argmin(counts.mean(axis=1))), 1)
+    records = sorted({0, lowest, (lowest + last) // 2, last})[:_SHOWN]
+    figure, panes = plt.subplots(1, len(records) + 1, figsize=(3.3 * (len(records) + 1), 3.9))
+    for pane, record in zip(panes[:-1], records, strict=True):
+        partition = _drawn(data, record)
+        plotting.regions(partition, ax=pane)
+        pane.set_title(f"epoch {epochs[record]:.3g}: {partition.count} regions", fontsize=9)
+        pane.set(xticks=[], yticks=[])
+    made = Estimate.of(counts.T)
+    plotting.curve_with_interval(epochs, made.mean, made.sem, ax=panes[-1], color="black")
+    panes[-1].set(xlabel="epoch", ylabel="regions in the square", ylim=(0, None))
+    accuracy = data.test_accuracy.values[-1]
+    figure.suptitle(
+        f"{data.attrs['title']}\n{caption(data)}, 95 % intervals over them; "
+        f"test accuracy in the end at least {100 * accuracy.min():.1f} %", fontsize=9,
+    )  # fmt: skip
+    return figure

@@ -1,0 +1,335 @@
+"""Training many networks at once: the steps themselves, what stays, and what is recorded."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from jaxexpr import MLP, Conv, ConvNet, Dense, Pool, curves, datasets, exact, laws, measure
+from jaxexpr.training import Classifier, Prune, add_noise, prune, track, train, wrong_labels
+
+KEY = jax.random.key(3)
+FAST = optax.adam(1e-2)
+NET = MLP((64, 16, 16), laws.Gaussian(1.5), laws.Gaussian(0.1))
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return datasets.load("digits")
+
+
+@pytest.fixture(scope="module")
+def held_out():
+    return datasets.load("digits", "test")
+
+
+def small(net=NET, examples=None, **options):
+    given = {"key": KEY, "networks": 2, "epochs": 1, "batch": 64, "records": 2}
+    examples = datasets.load("digits") if examples is None else examples
+    return train(net, examples, **(given | options))
+
+
+def leaves(fit):
+    return [np.asarray(x) for x in jax.tree.leaves(fit.last.values)]
+
+
+def descended(params, readout, x, y, steps, rate):
+    """Gradient descent by hand, in NumPy, on all examples at once: ReLU layers and a read-out."""
+    layers = [[w.copy(), b.copy()] for w, b in (*params, readout)]
+    losses = []
+    for _ in range(steps):
+        images, signs = [x], []
+        for w, b in layers[:-1]:
+            h = images[-1] @ w + b
+            signs.append(h > 0)
+            images.append(np.where(h > 0, h, 0))
+        logits = images[-1] @ layers[-1][0] + layers[-1][1]
+        chances = np.exp(logits - logits.max(axis=1, keepdims=True))
+        chances /= chances.sum(axis=1, keepdims=True)
+        losses.append(-np.log(chances[np.arange(len(y)), y]).mean())
+        back = (chances - np.eye(logits.shape[1])[y]) / len(y)
+        for i in reversed(range(len(layers))):
+            w = layers[i][0]
+            step = images[i].T @ back, back.sum(axis=0)
+            back = back @ w.T * (signs[i - 1] if i else 1)
+            layers[i] = [layers[i][0] - rate * step[0], layers[i][1] - rate * step[1]]
+    return layers, losses
+
+
+def test_steps_are_those_of_gradient_descent_by_hand(digits):
+    net = MLP((64, 9, 7), laws.Gaussian(1.5), laws.Gaussian(0.1), dtype="float64")
+    x, y = digits.flat[:100].astype(np.float64), digits.labels[:100]
+    options = {"key": KEY, "networks": 2, "batch": 100, "epochs": 5, "optimiser": optax.sgd(0.3)}
+    fit = train(net, (x, y), records=[0, 1, 2, 3, 4], **options)
+    for i in range(2):
+        key = jax.random.fold_in(KEY, i)
+        with jax.enable_x64(True):
+            model = Classifier(net, 10, key=key)
+            start = jax.tree.map(np.asarray, net.init(key))
+            readout = model.readout.kernel[...], model.readout.bias[...]
+        found, losses = descended(start, [np.asarray(a) for a in readout], x, y, 5, 0.3)
+        for (w, b), (own_w, own_b) in zip(fit.params(i), found, strict=False):
+            np.testing.assert_allclose(w, own_w, rtol=1e-10, atol=1e-12)
+            np.testing.assert_allclose(b, own_b, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(fit.history["loss"][1:, i], losses, rtol=1e-10)
+    assert fit.history["loss"].dtype == np.float64
+
+
+def test_the_first_record_is_of_the_networks_that_the_laws_draw(digits):
+    seen = []
+    small(trackers=[lambda now: seen.append(now.network(1)) or {}], epochs=0.1)
+    drawn = NET.init(jax.random.fold_in(KEY, 1))
+    for (w, b), (own_w, own_b) in zip(seen[0], drawn, strict=True):
+        np.testing.assert_allclose(w, own_w, rtol=1e-6)
+        np.testing.assert_allclose(b, own_b, rtol=1e-6)
+    assert any(
+        (np.abs(w - own) > 1e-4).any() for (w, _), (own, _) in zip(seen[-1], drawn, strict=True)
+    )
+
+
+def test_the_readout_is_the_next_layer_of_a_deeper_network():
+    deeper = MLP((64, 16, 16, 10), [laws.Gaussian(1.5)] * 2 + [laws.Gaussian(1.0)], laws.Zero())
+    model = Classifier(NET, 10, key=KEY)
+    np.testing.assert_allclose(model.readout.kernel[...], deeper.init(KEY)[2][0], rtol=1e-6)
+
+
+def test_networks_depend_on_their_number_alone(digits):
+    together = small(networks=3, together="map")
+    alone = small(networks=1, together="map")
+    for many, one in zip(leaves(together), leaves(alone), strict=True):
+        assert (many[:1] == one).all()
+    other = small(networks=3, together="vmap")
+    for a, b in zip(leaves(together), leaves(other), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4)
+    first, second = together.params(0)[0][0], together.params(1)[0][0]
+    assert (first != second).all()
+
+
+def test_training_learns(digits, held_out):
+    fit = small(epochs=10, test=held_out, optimiser=FAST)
+    accuracy = fit.history["test_accuracy"]
+    assert (accuracy[0] < 0.3).all()
+    assert (accuracy[-1] > 0.85).all()
+    assert (fit.history["loss"][-1] < 0.4).all()
+    np.testing.assert_allclose(fit.accuracy(held_out), accuracy[-1])
+    logits = fit.model(1)(jnp.asarray(held_out.flat))
+    share = np.mean(np.argmax(logits, axis=1) == held_out.labels)
+    assert share == pytest.approx(accuracy[-1, 1], abs=1e-6)
+
+
+def test_a_sweep_leads_and_compiles_once(digits):
+    sigma = np.array([1.0, 2.0, 3.0])
+    net = MLP((64, 16, 16), laws.Gaussian(sigma), laws.Zero())
+    fit = small(net, trackers=[track.weight_scale()])
+    assert fit.shape == (3, 2)
+    scale = fit.history["weight_scale"]
+    assert scale.shape == (3, 3, 2, 2)
+    np.testing.assert_allclose(scale[0].mean(axis=(1, 2)), sigma, rtol=0.1)
+    one = small(MLP((64, 16, 16), laws.Gaussian(2.0), laws.Zero()))
+    np.testing.assert_allclose(fit.params(1, 1)[0][0], one.params(1)[0][0], rtol=2e-3, atol=2e-4)
+    data = fit.dataset(["sigma"], {"sigma": sigma})
+    assert data.weight_scale.dims == (
+        "record", "sigma", "network", "weight_scale_0",
+    )  # fmt: skip
+    assert data.step.values.tolist() == [0, 11, 22]
+
+
+def test_one_layer_is_trained_and_the_rest_stays(digits):
+    fit = small(only=np.array([0, 1, 2]), networks=1)
+    for cell in range(3):
+        drawn = NET.init(jax.random.fold_in(KEY, 0))
+        model = Classifier(NET, 10, key=jax.random.fold_in(KEY, 0))
+        trained = fit.model(cell, 0)
+        same = [
+            bool((w == own_w).all() and (b == own_b).all())
+            for (w, b), (own_w, own_b) in zip(fit.params(cell, 0), drawn, strict=True)
+        ]
+        same.append(bool((trained.readout.kernel[...] == model.readout.kernel[...]).all()))
+        assert same == [[False, False, False], [False, True, True], [True, False, True]][cell]
+
+
+def test_zeros_of_a_sparse_law_stay(digits):
+    net = MLP((64, 16, 16), laws.Sparse(laws.Gaussian(1.5), 0.3), laws.Zero())
+    fit = small(net, trackers=[track.density()], epochs=2)
+    drawn = net.init(jax.random.fold_in(KEY, 0))
+    for (w, _), (own, _) in zip(fit.params(0), drawn, strict=True):
+        assert ((w == 0) == (own == 0)).all()
+    density = fit.history["density"]
+    assert (density == density[0]).all()
+    assert density.mean() == pytest.approx(0.3, abs=0.05)
+
+
+def test_pruning_follows_its_schedule(digits):
+    plan = Prune(np.array([0.1, 0.5]), begin=4, end=14, every=5)
+    steps = np.arange(0, 18) / 22
+    fit = small(prune=plan, records=list(steps), trackers=[track.density()])
+    density = fit.history["density"].mean(axis=2)  # (records, cells, layers)
+    for cell, last in enumerate((0.1, 0.5)):
+        left = {0: 1.0, 4: 1.0, 9: last + (1 - last) * 0.5**3, 14: last}
+        now = 1.0
+        for step in range(18):
+            now = left.get(step, now)
+            for layer, size in enumerate((64 * 16, 16 * 16)):
+                assert density[step, cell, layer] == pytest.approx(round(now * size) / size)
+    assert fit.steps[:18].tolist() == list(range(18))
+    before, after = (fit.params(cell, 0)[0][0] for cell in (0, 1))
+    assert (before != 0).sum() < (after != 0).sum()
+
+
+def test_pruning_keeps_the_largest(rng):
+    weights, biases = rng.normal(size=(7, 5)), rng.normal(size=5)
+    ((left, same),) = prune([(weights, biases)], 0.4)
+    assert np.count_nonzero(left) == 14
+    assert np.abs(weights[np.asarray(left) == 0]).max() < np.abs(left)[np.asarray(left) != 0].min()
+    assert (same == biases).all()
+    ((none, _),) = prune([(weights, biases)], 0.0)
+    assert not np.any(none)
+    ((equal, _),) = prune([(np.ones((2, 3)), np.zeros(3))], 0.5)
+    assert np.asarray(equal).tolist() == [[1, 1, 1], [0, 0, 0]]
+
+
+def test_wrong_labels_are_as_many_as_asked_for():
+    labels = jnp.asarray(np.arange(40_000) % 10, jnp.int32)
+    for fraction in (0.2, 1.0):
+        wrong = np.asarray(wrong_labels(labels, fraction, 10, KEY) != labels)
+        share = fraction * 0.9
+        assert wrong.mean() == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / 40_000))
+    few, many = (np.asarray(wrong_labels(labels, f, 10, KEY)) for f in (0.2, 0.6))
+    changed = few != labels
+    assert (few[changed] == many[changed]).all()
+    counts = np.bincount(np.asarray(wrong_labels(labels, 1.0, 10, KEY)), minlength=10)
+    assert np.sum((counts - 4000) ** 2 / 4000) < 28  # chi-square, 9 degrees of freedom, 0.1 %
+
+
+def test_random_labels_are_learnt_and_say_nothing(digits, held_out):
+    x = (digits.images[:256], digits.labels[:256])
+    options = {"epochs": 150, "batch": 64, "test": held_out, "optimiser": optax.adam(3e-3)}
+    net = MLP((64, 64, 64), laws.Gaussian(1.5), laws.Zero())
+    fit = small(net, x, label_noise=np.array([0.0, 1.0]), networks=1, **options)
+    assert (fit.history["train_accuracy"][-1] > 0.95).all()
+    test = fit.history["test_accuracy"][-1, :, 0]
+    assert test[0] > 0.8
+    assert test[1] < 0.3
+
+
+def test_noise_on_a_layer_has_its_scale():
+    params = MLP((400, 300, 200), laws.Gaussian(1.5), laws.Zero()).init(KEY)
+    noisy = add_noise(params, 1, laws.Gaussian(0.5), key=jax.random.key(1))
+    added = np.asarray(noisy[0][0] - params[0][0])
+    assert added.std() * 400**0.5 == pytest.approx(0.5, rel=0.01)
+    assert abs(added.mean()) * 400**0.5 < 4 * 0.5 / added.size**0.5
+    assert (noisy[1][0] == params[1][0]).all()
+    images = ConvNet((8, 8, 2), [Conv(4), Dense(10)], laws.Gaussian(1.0), laws.Zero()).init(KEY)
+    assert add_noise(images, 1, laws.Gaussian(1.0), key=KEY)[0][0].shape == (3, 3, 2, 4)
+
+
+def test_a_change_of_the_layers_is_tested(digits, held_out):
+    fit = small(epochs=5, optimiser=FAST)
+    plain = fit.accuracy(held_out)
+    gone = fit.accuracy(held_out, change=lambda params: prune(params, 0.0))
+    kept = fit.accuracy(held_out, change=lambda params: prune(params, 1.0))
+    assert (kept == plain).all()
+    assert (gone < 0.2).all()
+
+
+def test_convolutional_networks_train_both_ways(digits, held_out):
+    layers = [Conv(4), Pool(2), Conv(8), Pool(2), Dense(16)]
+    net = ConvNet((8, 8, 1), layers, laws.Gaussian(2**0.5), laws.Zero())
+    fits = [
+        small(net, test=held_out, epochs=4, together=t, optimiser=FAST) for t in ("map", "vmap")
+    ]
+    assert (fits[0].history["test_accuracy"][-1] > 0.5).all()
+    for a, b in zip(*(leaves(fit) for fit in fits), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-2, atol=2e-3)
+    assert [w.shape for w, _ in fits[0].params(0)] == [(3, 3, 1, 4), (3, 3, 4, 8), (32, 16)]
+
+
+def test_trackers_find_what_the_package_finds(digits):
+    x = digits.flat[:2].astype(np.float64)
+    arc, lines = curves.arc(*x), [curves.line(np.zeros(64), p, whole=True) for p in x]
+    square = (np.zeros(64), x[0], x[1], 1.0)
+    trackers = [
+        track.lengths(arc, points=50),
+        track.measures(arc, probes=("transitions",)),
+        track.regions(lines),
+        track.distances(x),
+        track.plane(*square),
+    ]
+    fit = small(trackers=trackers)
+    for i in range(2):
+        params = jax.tree.map(lambda a: np.asarray(a, np.float64), fit.params(i))
+        found = measure(params, arc, probes=("length", "transitions"))
+        np.testing.assert_allclose(fit.history["length"][-1, i], found["length"], rtol=0.01)
+        np.testing.assert_array_equal(fit.history["transitions"][-1, i], found["transitions"])
+        counts = [exact.pieces(params, line).counts[-1] for line in lines]
+        np.testing.assert_array_equal(fit.history["regions"][-1, i], counts)
+        nearest = exact.distance_to_boundary(params, x)
+        np.testing.assert_allclose(fit.history["distance"][-1, i], nearest)
+        np.testing.assert_array_equal(
+            fit.history["plane"][-1, i], exact.plane(params, *square).counts
+        )
+    assert set(fit.seconds) == {"training", "testing", "tracking"}
+
+
+def test_lengths_of_stages_with_normalisation_between_them(digits):
+    x = digits.flat[:2].astype(np.float64)
+    arc = curves.arc(*x)
+    fit = small(norm="batch", after=[1], trackers=[track.lengths(arc, points=2000)])
+    model = fit.model(0)
+    assert model.names == ("fc1", "bn1", "fc2")
+    t = np.linspace(*arc.domain, 20_001)
+    points = np.cos(t)[:, None] * x[0] + np.sin(t)[:, None] * x[1]
+    rows = model.images(jnp.asarray(points, jnp.float32))
+    polylines = [np.linalg.norm(np.diff(np.asarray(r, float), axis=0), axis=1).sum() for r in rows]
+    np.testing.assert_allclose(fit.history["length"][-1, 0], polylines, rtol=5e-3)
+
+
+WRONG = {
+    "labels below 0": ({"examples": (np.zeros((4, 64)), np.array([0, 1, -1, 0]))}, "label -1"),
+    "labels above": (
+        {"test": (np.zeros((4, 64)), np.array([0, 1, 12, 0]))}, "label 12: give classes from 0 to 9"
+    ),
+    "labels not whole": ({"examples": (np.zeros((4, 64)), np.zeros(4))}, "whole number"),
+    "images": ({"examples": (np.zeros((4, 65)), np.zeros(4, int))}, r"\(64,\)"),
+    "not finite": ({"examples": (np.full((4, 64), np.nan), np.zeros(4, int))}, r"examples\[0\]"),
+    "no pair": ({"examples": np.zeros(3)}, r"give \(images, labels\)"),
+    "layer": ({"only": 3}, "net has 2 layers with weights: give 1 to 2"),
+    "layers": ({"only": 1.5}, "number of a layer"),
+    "batch": ({"batch": 5000}, "there are 1437 examples"),
+    "norm": ({"norm": "layer"}, "norm='layer'"),
+    "after": ({"norm": "batch", "after": [3]}, r"after\[0\]=3 and net has 2 layers"),
+    "after alone": ({"after": [1]}, "without norm"),
+    "label noise": ({"label_noise": 1.2}, "label_noise"),
+    "prune": ({"prune": 0.5}, "give Prune"),
+    "records": ({"records": [0.5, 7]}, "give epochs from 0 to epochs=1"),
+    "together": ({"together": "scan"}, "together='scan'"),
+    "sweeps": ({"only": np.array([1, 2]), "label_noise": np.zeros(3)}, "do not broadcast"),
+    "trackers": ({"trackers": [lambda now: {"a": np.zeros(3)}]}, "first axis is the 2 networks"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_arguments_are_named(case):
+    options, words = WRONG[case]
+    with pytest.raises(ValueError, match=words):
+        small(**options)
+
+
+def test_wrong_arguments_of_interventions_are_named():
+    params = NET.init(KEY)
+    with pytest.raises(ValueError, match="layer=3 and the network has 2 layers: give 1 to 2"):
+        add_noise(params, 3, laws.Gaussian(1.0), key=KEY)
+    with pytest.raises(ValueError, match="density"):
+        prune(params, 1.5)
+    with pytest.raises(ValueError, match="end"):
+        Prune(0.5, begin=10, end=5)
+    with pytest.raises(ValueError, match="infinite line"):
+        track.lengths(curves.line(np.zeros(3), np.ones(3), whole=True))
+    with pytest.raises(ValueError, match="pieces_of"):
+        small(norm="batch", trackers=[track.distances(np.zeros((1, 64)))])
+    fit = small(networks=1, epochs=0.1)
+    with pytest.raises(ValueError, match=r"networks have shape \(1,\)"):
+        fit.params(0, 0)
+    with pytest.raises(ValueError, match="outside"):
+        fit.params(1)

@@ -1,0 +1,111 @@
+"""A run of training that is stopped goes on, and ends with the same bits."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+from jaxexpr import MLP, datasets, laws
+from jaxexpr.training import Snapshot, track, train
+
+CODE = """
+import sys
+import jax, numpy as np
+from jaxexpr import MLP, datasets, laws
+from jaxexpr.training import track, train
+from jaxexpr.training import loop
+loop._SAVED_EVERY = 0.05
+net = MLP((64, 32, 32), laws.Gaussian(np.array([1.0, 1.5])), laws.Zero())
+fit = train(
+    net, datasets.load("digits"), key=jax.random.key(0), networks=3, epochs=float(sys.argv[2]),
+    test=datasets.load("digits", "test"), trackers=[track.weight_scale()], norm="batch",
+    label_noise=0.2, checkpoint=sys.argv[1] or None,
+)
+values = {str(i): np.asarray(x) for i, x in enumerate(jax.tree.leaves(fit.last.values))}
+np.savez(sys.argv[3], **values, **fit.history)
+"""
+NET = MLP((64, 8), laws.Gaussian(1.5), laws.Zero())
+
+
+def command(*arguments):
+    return [sys.executable, "-c", CODE, *map(str, arguments)]
+
+
+def test_a_killed_run_ends_with_the_same_bits(tmp_path, root):
+    kept = tmp_path / "run.npz"
+    process = subprocess.Popen(command(kept, 150, tmp_path / "killed.npz"), cwd=root)
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "it ended before it could be killed"
+        if kept.exists():
+            with np.load(kept) as file:
+                if int(file["done"]) > 500:
+                    break
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    with np.load(kept) as file:
+        assert 500 < int(file["done"]) < 150 * 11
+        assert int(file["records"]) < 21
+    for name, path in (("killed", kept), ("whole", "")):
+        subprocess.run(command(path, 150, tmp_path / f"{name}.npz"), cwd=root, check=True)
+    with np.load(tmp_path / "killed.npz") as a, np.load(tmp_path / "whole.npz") as b:
+        assert set(a) == set(b)
+        for name in a:
+            assert a[name].tobytes() == b[name].tobytes(), name
+
+
+def options(**changed):
+    given = {"key": jax.random.key(0), "epochs": 1, "records": 2, "networks": 2}
+    return given | changed
+
+
+def test_ctrl_c_keeps_what_was_done(tmp_path):
+    path, seen = tmp_path / "run.npz", []
+
+    def stops_once(now: Snapshot):
+        seen.append(now.step)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        return {}
+
+    digits = datasets.load("digits")
+    with pytest.raises(KeyboardInterrupt):
+        train(NET, digits, trackers=[stops_once], checkpoint=path, **options())
+    again = train(NET, digits, trackers=[stops_once], checkpoint=path, **options())
+    assert seen == [0, 6, 6, 11]  # no record twice, no step again
+    whole = train(NET, digits, **options())
+    assert (again.history["loss"][1:] == whole.history["loss"][1:]).all()
+
+
+def test_a_finished_run_is_read_not_repeated(tmp_path):
+    path = tmp_path / "run.npz"
+    digits = datasets.load("digits")
+    first = train(NET, digits, checkpoint=path, trackers=[track.weight_scale()], **options())
+    stamp = path.stat().st_size
+    second = train(NET, digits, checkpoint=path, trackers=[track.weight_scale()], **options())
+    assert second.seconds == first.seconds
+    assert path.stat().st_size == stamp
+    for name, found in first.history.items():
+        np.testing.assert_array_equal(found, second.history[name])
+
+
+def test_another_run_or_a_damaged_file_is_refused(tmp_path):
+    path = tmp_path / "run.npz"
+    digits = datasets.load("digits")
+    train(NET, digits, checkpoint=path, **options())
+    other = MLP((64, 8), laws.Gaussian(1.6), laws.Zero())
+    for net, changed in (
+        (other, {}), (NET, {"epochs": 2}), (NET, {"label_noise": 0.1}), (NET, {"batch": 64}),
+        (NET, {"key": jax.random.key(1)}),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="belongs to another run"):
+            train(net, digits, checkpoint=path, **options(**changed))
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(ValueError, match="cannot be read"):
+        train(NET, digits, checkpoint=path, **options())
