@@ -84,6 +84,10 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
         data = data.assign_coords(magnitude=list(config.magnitudes))
     start, _ = turning_share(curve)
     factors = theory.per_layer(theory.second_moment_upper, net)
+    if net.activation.name != "relu":
+        sigma, sizes = config.scale**0.5, net.widths
+        pairs = zip(sizes, sizes[1:], strict=False)
+        factors = np.array([theory.lipschitz_upper(sigma, k, below) for below, k in pairs])
     data = data.assign_coords(stages)
     data["upper"] = (("depth",), start * np.cumprod(factors))
     data.attrs |= {"view": config.view, "norm": config.norm, "input_length": start}
@@ -234,7 +238,7 @@ def draw(data: xr.Dataset) -> Any:
     """Draw what the view is of."""
     import matplotlib.pyplot as plt
 
-    figure, ax = plt.subplots(figsize=(7.2, 4.5))
+    figure, ax = plt.subplots(figsize=(8.8, 4.5))
     epochs = data.epoch.values
     view = str(data.attrs["view"])
     if view == "noise":

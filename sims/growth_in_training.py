@@ -172,7 +172,7 @@ def draw(data: xr.Dataset) -> Any:
     """Draw growth against the scale after training."""
     import matplotlib.pyplot as plt
 
-    figure, ax = plt.subplots(figsize=(6.4, 4.6))
+    figure, ax = plt.subplots(figsize=(8.2, 4.6))
     x = data.after.values.mean(axis=1)
     if data.attrs["view"] == "classes":
         for i, kind in enumerate(_KINDS):

@@ -169,7 +169,7 @@ def draw(data: xr.Dataset) -> Any:
     name = "regions" if lines else "distance"
     each, names = _constant(data, name), data.net.values.tolist()
     epochs, units = data.epoch.values, data.units.values
-    figure, panes = plt.subplots(1, 1 if lines else 3, figsize=(6.4 if lines else 13, 4.4))
+    figure, panes = plt.subplots(1, 1 if lines else 3, figsize=(8 if lines else 13, 4.4))
     panes = np.atleast_1d(panes)
     accuracy = data.test_accuracy.transpose("net", "record", "network").values.mean(axis=2)
     for i, label in enumerate(names):
@@ -183,7 +183,7 @@ def draw(data: xr.Dataset) -> Any:
         plotting.curve_with_interval(epochs, mean * scale, sem * scale, ax=panes[0], **style)
         plotting.curve_with_interval(epochs, mean, sem, ax=panes[1], **style)
         panes[2].plot(accuracy[i], mean, marker="o", linewidth=1, **style)
-    panes[0].legend(fontsize=7.5)
+    panes[-1].legend(fontsize=7.5, loc="lower left" if lines else "upper left")
     if lines:
         panes[0].axhline(1, color="grey", linewidth=1)
         panes[0].set(xlabel="epoch", ylabel="regions along a line / units", ylim=(0, None))

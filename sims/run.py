@@ -18,12 +18,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import xarray as xr
 
 import jaxexpr
 from jaxexpr import plotting, results
 from jaxexpr.checkpoint import write_atomically
+from jaxexpr.identity import digest
 from jaxexpr.progress import Bar
 from sims.presets import CATALOGUE
 
@@ -131,13 +133,20 @@ class Run:
         return made
 
     def train(self, label: str, net: Any, examples: Any, **options: Any) -> Any:
-        """``training.train`` with a checkpoint, a progress bar and a line when it is done."""
+        """``training.train`` with a checkpoint, a progress bar and a line when it is done.
+
+        The checkpoint stays in ``.trained/`` of the output folder: simulations of the same networks
+        train them once.
+        """
         from jaxexpr import training
 
+        key = (str(jax.random.key_impl(options["key"])), jax.random.key_data(options["key"]))
+        rest = sorted((name, value) for name, value in options.items() if name != "key")
+        mark = digest(net, examples, key, rest)[:16]
         fit = training.train(
             net,
             examples,
-            checkpoint=self._folder / f"{label}.npz",
+            checkpoint=self._folder.parents[1] / ".trained" / f"{mark}.npz",
             progress=self._progress,
             title=label,
             **options,

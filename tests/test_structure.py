@@ -10,8 +10,8 @@ import pytest
 ORDER = [
     "checks", "noise", "laws", "activations", "curves", "products", "layers", "networks",
     "convnets", "given", "convert", "propagation", "exact", "theory", "exactly", "rice", "probes",
-    "plans", "progress", "moments", "boundary", "checkpoint", "jobs", "kernels", "batches", "identity",
-    "grids", "runner", "ensemble", "sweeps", "dichotomies", "perturbations", "verdicts",
+    "plans", "progress", "moments", "boundary", "checkpoint", "jobs", "kernels", "batches",
+    "identity", "grids", "runner", "ensemble", "sweeps", "dichotomies", "perturbations", "verdicts",
     "training",
 ]  # fmt: skip
 

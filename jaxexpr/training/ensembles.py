@@ -21,7 +21,7 @@ from jax import lax
 from jax.sharding import AxisType, PartitionSpec
 
 from jaxexpr import checks
-from jaxexpr.networks import Params
+from jaxexpr.networks import Params, double_enabled
 from jaxexpr.training.models import hidden, with_hidden
 from jaxexpr.training.steps import Held, Plan, State, epoch, tested
 
@@ -65,12 +65,13 @@ def _on_cores(
     The last share is filled up with its own last network, which is computed again and dropped: all
     shares are one compilation.
     """
-    count = len(held.only)
+    count, double = len(held.only), double_enabled()
 
     def some(first: int) -> State:
         places = np.minimum(np.arange(first, first + share), count - 1)
-        own = jax.tree.map(lambda x: x[places], (held, state))
-        return jax.block_until_ready(advance(*own, *told))
+        with jax.enable_x64(double):  # a thread does not inherit it
+            own = jax.tree.map(lambda x: x[places], (held, state))
+            return jax.block_until_ready(advance(*own, *told))
 
     with ThreadPoolExecutor(-(-count // share)) as pool:
         parts = list(pool.map(some, range(0, count, share)))

@@ -133,7 +133,12 @@ FIGURES = {
             },
             {},
             {"epochs": 30.0, "lines": 50, "draws": 20},
-            {"epochs": 20.0, "lines": 50, "draws": 20},
+            {
+                "epochs": 20.0,
+                "lines": 50,
+                "draws": 10,
+                "densities": (0.1, 0.2, 0.35, 0.5, 0.75, 1.0),
+            },
         ),
     ),
 }

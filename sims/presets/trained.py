@@ -125,7 +125,7 @@ class Pruned:
 
     data: Data = "mnist"
     """What is learnt, and between whose test examples the lines run."""
-    densities: tuple[float, ...] = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
+    densities: tuple[float, ...] = (0.1, 0.25, 0.5, 1.0)
     """Share of weights that are left."""
     sigma_w: float = 2.0
     """Initial standard deviation of the weights that are not 0."""
@@ -133,13 +133,13 @@ class Pruned:
     """Units in each layer."""
     depth: int = 6
     """Layers."""
-    epochs: float = 10.0
+    epochs: float = 5.0
     """Passes through the training set."""
     batch: int = 128
     """Examples a step."""
     lines: int = 10
     """Lines between examples of two classes."""
-    draws: int = 10
+    draws: int = 6
     """Networks of each kind and density."""
     seed: int = 0
     """Seed of everything random."""
@@ -197,11 +197,11 @@ class ConvTraining:
     """Training examples; 0 is all."""
     tested: int = 1_000
     """Test examples; 0 is all."""
-    epochs: float = 3.0
+    epochs: float = 2.0
     """Passes through the examples."""
     batch: int = 128
     """Examples a step."""
-    records: int = 20
+    records: int = 12
     """Looks at the networks."""
     points: int = 50
     """Tangents along the circle."""
