@@ -46,7 +46,8 @@ def from_arrays(arrays: Any, *, readout: bool = True) -> tuple[tuple[np.ndarray,
         raise ValueError(f"arrays={checks.shown(arrays)}: give a list of arrays, W and b in turn")
     flat: list[Any] = []
     for item in arrays:
-        flat += list(item) if isinstance(item, tuple | list) and np.ndim(item[0]) else [item]
+        paired = isinstance(item, tuple | list) and len(item) == 2 and np.ndim(item[0]) == 2
+        flat += list(item) if paired else [item]
     layers: list[list[Any]] = []
     for i, item in enumerate(flat):
         array = _array(f"arrays[{i}]", item)
@@ -172,13 +173,16 @@ def _of_nnx(module: Any, nnx: Any) -> Iterable[tuple[np.ndarray, Any]]:
         for key, value in _held(node):
             if isinstance(value, nnx.Variable) and not isinstance(value, nnx.RngState):
                 raise ValueError(f"{name} holds {key!r} and is no linear layer: {_OTHERWISE}")
-            if id(value) not in held and isinstance(value, nnx.Module | list | tuple | nnx.List):
+            inside = isinstance(value, nnx.Module | list | tuple | dict)
+            if inside and id(value) not in held:
                 held[id(value)] = value
                 inner.append((f"{name}.{key}", value))
         waiting = inner + waiting
 
 
 def _held(node: Any) -> Iterable[tuple[str, Any]]:
+    if hasattr(node, "items"):
+        return [(str(k), v) for k, v in node.items()]
     if isinstance(node, Sequence) or (hasattr(node, "__iter__") and hasattr(node, "__len__")):
         return [(str(i), value) for i, value in enumerate(node)]
     return [(k, v) for k, v in vars(node).items() if not k.startswith("_")]

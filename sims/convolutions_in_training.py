@@ -59,11 +59,8 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
             kind,
             net,
             examples,
+            config,
             test=test,
-            key=jax.random.key(config.seed),
-            networks=config.draws,
-            epochs=config.epochs,
-            batch=config.batch,
             norm=_KINDS[kind],
             after=_places(net) if kind != "none" else None,
             trackers=[

@@ -44,11 +44,8 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
         "networks",
         net,
         examples,
+        config,
         test=test,
-        key=jax.random.key(config.seed),
-        networks=config.draws,
-        epochs=config.epochs,
-        batch=config.batch,
         trackers=[training.track.weight_scale()],
     )
     ends = line_ends(test, config.lines, config.seed)

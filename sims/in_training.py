@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import numpy as np
 import xarray as xr
 
@@ -74,11 +73,8 @@ def _trained(
         _label(name, noise),
         _net(config, examples, name),
         examples,
+        config,
         test=test,
-        key=jax.random.key(config.seed),
-        networks=config.draws,
-        epochs=config.epochs,
-        batch=config.batch,
         trackers=trackers,
         records=list(config.epochs * (np.arange(config.records + 1) / config.records) ** 2),
         label_noise=noise or None,

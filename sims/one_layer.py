@@ -32,11 +32,7 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
         "networks",
         net,
         examples,
-        test=datasets.load(config.data, "test"),
-        key=jax.random.key(config.seed),
-        networks=config.draws,
-        epochs=config.epochs,
-        batch=config.batch,
+        config,
         only=layers,
     )
     data = fit.dataset(["layer"], {"layer": layers})

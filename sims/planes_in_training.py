@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import numpy as np
 import xarray as xr
 
@@ -41,11 +40,7 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
         "networks",
         net,
         examples,
-        test=datasets.load(config.data, "test"),
-        key=jax.random.key(config.seed),
-        networks=config.draws,
-        epochs=config.epochs,
-        batch=config.batch,
+        config,
         trackers=[training.track.plane(*where), parameters],
         records=list(config.epochs * (np.arange(config.records + 1) / config.records) ** 2),
     )

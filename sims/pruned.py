@@ -47,11 +47,8 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
             way,
             MLP(widths, law, laws.Zero()),
             examples,
+            config,
             test=test,
-            key=jax.random.key(config.seed),
-            networks=config.draws,
-            epochs=config.epochs,
-            batch=config.batch,
             prune=prunes.get(way),
             trackers=[training.track.weight_scale(), training.track.density()],
         )

@@ -132,20 +132,30 @@ class Run:
         self.note(f"{label}: {first.draws} networks")
         return made
 
-    def train(self, label: str, net: Any, examples: Any, **options: Any) -> Any:
+    def train(self, label: str, net: Any, examples: Any, config: Any, **options: Any) -> Any:
         """``training.train`` with a checkpoint, a progress bar and a line when it is done.
 
         The checkpoint stays in ``.trained/`` of the output folder: simulations of the same networks
         train them once.
-        """
-        from jaxexpr import training
 
-        key = (str(jax.random.key_impl(options["key"])), jax.random.key_data(options["key"]))
-        rest = sorted((name, value) for name, value in options.items() if name != "key")
-        mark = digest(net, examples, key, rest)[:16]
+        Parameters
+        ----------
+        config : data, draws, epochs, batch and seed are those of the run, where `options` do not
+            say otherwise.
+        """
+        from jaxexpr import datasets, training
+
+        options = {
+            "networks": config.draws, "epochs": config.epochs, "batch": config.batch,
+        } | options  # fmt: skip
+        if "test" not in options:
+            options["test"] = datasets.load(config.data, "test")
+        rest = sorted(options.items())
+        mark = digest(net, examples, config.seed, rest)[:16]
         fit = training.train(
             net,
             examples,
+            key=jax.random.key(config.seed),
             checkpoint=self._folder.parents[1] / ".trained" / f"{mark}.npz",
             progress=self._progress,
             title=label,
@@ -153,9 +163,8 @@ class Run:
         )
         last = fit.history["train_accuracy"][-1]
         found = f"train accuracy {100 * np.nanmean(last):.1f} %"
-        if "test_accuracy" in fit.history:
-            tested = fit.history["test_accuracy"][-1]
-            found += f", test accuracy {100 * tested.mean():.1f} (least {100 * tested.min():.1f}) %"
+        tested = fit.history["test_accuracy"][-1]
+        found += f", test accuracy {100 * tested.mean():.1f} (least {100 * tested.min():.1f}) %"
         cost = fit.seconds["tracking"] / max(fit.seconds["training"], 1e-9)
         self.note(
             f"{label}: {last.size} networks, {found}; tracking {100 * cost:.0f} % of training"

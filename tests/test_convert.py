@@ -53,6 +53,16 @@ def test_nnx():
     assert len(from_flax(model, readout=False)) == 4
 
 
+class InDicts(nnx.Module):
+    def __init__(self, rngs):
+        self.parts = nnx.Dict(low=nnx.Linear(4, 5, rngs=rngs), high=nnx.Linear(5, 5, rngs=rngs))
+        self.out = nnx.Linear(5, 2, rngs=rngs)
+
+
+def test_layers_in_dictionaries_are_found():
+    assert [w.shape for w, _ in from_flax(InDicts(nnx.Rngs(0)))] == [(4, 5), (5, 5)]
+
+
 def test_linen():
     model = Many()
     variables = model.init(jax.random.key(0), jnp.ones(4))
@@ -111,6 +121,8 @@ def test_arrays(rng):
 
     found = exact.pieces(flat, curves.line(*line))
     np.testing.assert_allclose(found.breakpoints, pieces.breakpoints, atol=1e-9)
+    nested = from_arrays([[[1.0, 2.0], [3.0, 4.0]], [0.5, 0.5]], readout=False)
+    assert [w.shape for w, _ in nested] == [(2, 2)]
     unbiased = from_arrays([arrays[0], arrays[2]], readout=False)
     assert [b.tolist() for _, b in unbiased] == [[0] * 6, [0] * 3]
 

@@ -177,6 +177,27 @@ def test_pruning_follows_its_schedule(digits):
     assert (before != 0).sum() < (after != 0).sum()
 
 
+def test_pruning_leaves_what_was_asked_for_though_gone_weights_have_gradients(digits):
+    # Steps so large that what is gone would outrank what is left, were it not 0 when ranked.
+    plan = Prune(0.3, begin=1, end=21, every=1)
+    fit = small(prune=plan, optimiser=optax.adam(0.1), trackers=[track.density()])
+    sizes = (64 * 16, 16 * 16)
+    wanted = [round(0.3 * size) / size for size in sizes]
+    np.testing.assert_allclose(fit.history["density"][-1], [wanted, wanted])
+
+
+def test_pruning_after_the_first_step(digits):
+    fit = small(prune=Prune(0.5, begin=1, end=1), epochs=0.1, trackers=[track.density()])
+    assert (fit.history["density"][-1] == 0.5).all()
+
+
+@pytest.mark.parametrize("norm", ["batch", "trajectory"])
+def test_layers_between_are_of_the_precision_of_the_network(digits, norm):
+    net = MLP((64, 8, 8), laws.Gaussian(1.5), laws.Zero(), dtype="float64")
+    fit = small(net, norm=norm, epochs=0.2, networks=1)
+    assert {leaf.dtype for leaf in leaves(fit)} == {np.dtype(np.float64)}
+
+
 def test_pruning_keeps_the_largest(rng):
     weights, biases = rng.normal(size=(7, 5)), rng.normal(size=5)
     ((left, same),) = prune([(weights, biases)], 0.4)
@@ -302,6 +323,7 @@ WRONG = {
     "after alone": ({"after": [1]}, "without norm"),
     "label noise": ({"label_noise": 1.2}, "label_noise"),
     "prune": ({"prune": 0.5}, "give Prune"),
+    "prune too late": ({"prune": Prune(0.5, 5, 30)}, "prune.end=30 and the run ends after 22"),
     "records": ({"records": [0.5, 7]}, "give epochs from 0 to epochs=1"),
     "together": ({"together": "scan"}, "together='scan'"),
     "sweeps": ({"only": np.array([1, 2]), "label_noise": np.zeros(3)}, "do not broadcast"),

@@ -1,4 +1,4 @@
-"""The networks of a run before its first step: drawn from their laws, one after the other."""
+"""The networks of a run before its first step, drawn from their laws."""
 
 from __future__ import annotations
 

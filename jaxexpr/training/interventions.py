@@ -115,7 +115,7 @@ class Prune:
     Parameters
     ----------
     density : what is left in the end, in [0, 1]; an array is a sweep.
-    begin, end : steps after which it begins and ends.
+    begin, end : steps after which it begins and ends, 1 or more.
     every : steps between two cuts.
 
     >>> Prune(0.1, begin=100, end=500)
@@ -129,7 +129,7 @@ class Prune:
 
     def __post_init__(self) -> None:
         checks.fraction("density", self.density)
-        checks.integer("begin", self.begin, minimum=0)
+        checks.integer("begin", self.begin)
         checks.integer("end", self.end, minimum=self.begin)
         checks.integer("every", self.every)
 

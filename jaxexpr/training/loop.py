@@ -132,6 +132,11 @@ def train(
     shape = (*wanted.sweep, wanted.networks)
     an_epoch = len(given.labels) // batch
     stops = _stops(epochs, records, an_epoch)
+    if prune is not None and prune.end > stops[-1]:
+        raise ValueError(
+            f"prune.end={prune.end} and the run ends after {stops[-1]} steps: give fewer, or more "
+            "epochs"
+        )
     together = ensembles.chosen(together)
     with precision(net.dtype), Bar(int(stops[-1]), title, progress, unit="steps") as bar:
         drawn = wanted.draw(key)

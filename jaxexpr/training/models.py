@@ -56,20 +56,24 @@ class Pooling(nnx.Module):
 class Normalised(nnx.Module):
     """Batch normalisation of the units of a layer, or of the channels of an image, on rows."""
 
-    def __init__(self, op: Any) -> None:
+    def __init__(self, op: Any, dtype: jnp.dtype) -> None:
         self.op = op
         # Short runs: the running means forget in ten steps what the first ones were.
-        self.norm = nnx.BatchNorm(op.shape[-1], momentum=0.9, rngs=nnx.Rngs(0))
+        self.norm = nnx.BatchNorm(op.shape[-1], momentum=0.9, param_dtype=dtype, rngs=nnx.Rngs(0))
+        # Flax holds them in float32 whatever the parameters are.
+        self.norm.mean = nnx.BatchStat(jnp.zeros(op.shape[-1], dtype))
+        self.norm.var = nnx.BatchStat(jnp.ones(op.shape[-1], dtype))
 
     def __call__(self, rows: jax.Array, inputs: jax.Array) -> jax.Array:
-        return self.norm(rows.reshape(-1, *self.op.shape)).reshape(rows.shape)
+        with jax.numpy_dtype_promotion("standard"):  # Flax counts on it
+            return self.norm(rows.reshape(-1, *self.op.shape)).reshape(rows.shape)
 
 
 class Regularised(nnx.Module):
     """Trajectory regularisation of a layer, on rows."""
 
-    def __init__(self, weight: float) -> None:
-        self.layer = TrajectoryRegularisation(weight=weight)
+    def __init__(self, weight: float, dtype: jnp.dtype) -> None:
+        self.layer = TrajectoryRegularisation(weight=weight, dtype=dtype)
 
     def __call__(self, rows: jax.Array, inputs: jax.Array) -> jax.Array:
         return self.layer(rows, inputs)
@@ -114,7 +118,7 @@ class Classifier(nnx.Module):
         readout: laws.Law | None = None,
         weight: float = 0.01,
     ) -> None:
-        places = placed_norms(net, norm, after)
+        places, dtype = placed_norms(net, norm, after), jnp.dtype(net.dtype)
         left = list(net.init(key))
         stages: list[nnx.Module] = []
         for number, op in enumerate(net.ops, start=1):
@@ -123,12 +127,14 @@ class Classifier(nnx.Module):
             else:
                 stages.append(Weighted(op, net.activation, *left.pop(0)))
             if number in places:
-                stages.append(Normalised(op) if norm == "batch" else Regularised(weight))
+                stages.append(
+                    Normalised(op, dtype) if norm == "batch" else Regularised(weight, dtype)
+                )
         self.stages = nnx.List(stages)
         self.names = _names(stages)
         self.input_shape = net.input_shape
         law = laws.Gaussian(1.0) if readout is None else laws.as_law("readout", readout)
-        spec, below, dtype = LayerSpec(law, laws.Zero()), net.widths[-1], jnp.dtype(net.dtype)
+        spec, below = LayerSpec(law, laws.Zero()), net.widths[-1]
         unit = spec.draw_unit(noise.seed(key), net.depth, below, classes, dtype)
         self.readout = Weighted(
             PlacedDense(below, classes),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from flax import nnx
@@ -35,6 +37,7 @@ class TrajectoryRegularisation(nnx.Module):
     Parameters
     ----------
     weight : the constant in front of the loss; 0.01 in the paper.
+    dtype : precision of lambda.
 
     Attributes
     ----------
@@ -48,10 +51,10 @@ class TrajectoryRegularisation(nnx.Module):
     ([[0.0, 0.0], [6.0, 8.0]], 0.02)
     """
 
-    def __init__(self, *, weight: float = 0.01) -> None:
+    def __init__(self, *, weight: float = 0.01, dtype: Any = jnp.float32) -> None:
         self.weight = weight
-        self.scale = nnx.Param(jnp.ones((), jnp.float32))
-        self.penalty = Penalty(jnp.zeros((), jnp.float32))
+        self.scale = nnx.Param(jnp.ones((), dtype))
+        self.penalty = Penalty(jnp.zeros((), dtype))
         self.deterministic = False
 
     def __call__(self, z: jax.Array, x: jax.Array) -> jax.Array:

@@ -81,7 +81,7 @@ class Fit:
     def params(self, *index: int) -> Params:
         """``(W, b)`` of each hidden layer of one trained network, NumPy in its precision.
 
-        >>> # fit.params(0), or fit.params(2, 0) for the first network of a sweep's third cell
+        ``fit.params(0)``, or ``fit.params(2, 0)`` for the first network of a sweep's third cell.
         """
         return jax.tree.map(lambda x: np.asarray(x[self._flat(index)]), self.last.params)
 

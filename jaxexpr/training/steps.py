@@ -95,6 +95,12 @@ def _only(updates: Any, layer: jax.Array) -> Any:
     return by_place(at, updates)
 
 
+def _masked(params: Any, masks: tuple[jax.Array, ...]) -> Any:
+    """Set weights of the hidden layers to 0 where their mask is False."""
+    pairs = zip(hidden(params), masks, strict=True)
+    return with_hidden(params, tuple((jnp.where(mask, w, 0), b) for (w, b), mask in pairs))
+
+
 def objective(plan: Plan, params: Any, rest: Any, x: jax.Array, y: jax.Array) -> Any:
     """Return loss with regularisation, and beside it what changed, the plain loss, and the hits."""
     model = nnx.merge(plan.graph, params, rest, copy=True)
@@ -128,6 +134,8 @@ def step(plan: Plan, held: Held, state: State, x: jax.Array, y: jax.Array, done:
         updates = _only(updates, held.only)
     params: Any = optax.apply_updates(state.params, updates)
     masks = state.masks
+    if masks:
+        params = _masked(params, masks)
     if plan.prune is not None:
         due, prune = plan.prune.due(done + 1), plan.prune
 
@@ -138,9 +146,7 @@ def step(plan: Plan, held: Held, state: State, x: jax.Array, y: jax.Array, done:
             return tuple(largest(w, left) & mask for (w, _), mask in pairs)
 
         masks = lax.cond(due, cut, lambda masks: masks, masks)
-    if masks:
-        pairs = zip(hidden(params), masks, strict=True)
-        params = with_hidden(params, tuple((jnp.where(m, w, 0), b) for (w, b), m in pairs))
+        params = _masked(params, masks)
     return State(params, rest, optimiser, masks, state.loss + loss, state.right + right)
 
 

@@ -344,6 +344,13 @@ FIGURES = {
     "raghu2017_fig9": _learning(
         "scales of the weights of a convolutional network, through training", view="scale"
     ),
+    "raghu2017_fig10": _learning(
+        "length of a circle in a convolutional network with batch norm, through training",
+        norm="batch",
+    ),
+    "raghu2017_fig11": _learning(
+        "trajectory regularisation, batch norm, and neither, through training", view="compare"
+    ),
     "raghu2017_fig18": _learning(
         "length of a circle in a fully connected network, through training",
         data="mnist",

@@ -207,7 +207,7 @@ class ConvTraining:
     """Tangents along the circle."""
     magnitudes: tuple[float, ...] = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)
     """Magnitudes of the noise."""
-    draws: int = 3
+    draws: int = 4
     """Networks."""
     seed: int = 0
     """Seed of everything random."""
