@@ -54,7 +54,7 @@ def first_room(net: Network, curve: Curve, *, counted: bool = False) -> Room:
         end = min(run.first + run.layers, depth)
         cut += [(low, min(most, end - low)) for low in range(run.first, end, most)]
     levels = len(net.activation.breakpoints or ())
-    own = jax.eval_shape(lambda: starts.begin(curve, 1, jnp.float32))[0].shape[0]
+    own = starts.count(curve)
     return Room(1, rooms.guess(cut, net.widths[1:], levels, own, _shares(net, curve, own)))
 
 

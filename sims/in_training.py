@@ -63,12 +63,12 @@ def _trained(
     else:
         x = random.standard_normal((config.points, images.shape[1]))
         some = random.permutation(len(test.labels))[: config.points]
-        sets = {
-            "distance": images.mean(axis=0) + images.std(axis=0) * x,
-            "distance_train": images[random.permutation(len(images))[: config.points]],
-            "distance_test": test.flat[some].astype(np.float64),
-        }
-        trackers = [training.track.distances(x, name=key) for key, x in sets.items()]
+        sets = (
+            images.mean(axis=0) + images.std(axis=0) * x,
+            images[random.permutation(len(images))[: config.points]],
+            test.flat[some].astype(np.float64),
+        )
+        trackers = [training.track.distances(np.concatenate(sets))]
     fit = run.train(
         _label(name, noise),
         _net(config, examples, name),
@@ -80,9 +80,16 @@ def _trained(
         label_noise=noise or None,
     )
     data = fit.dataset()
-    for key in ("regions", *_POINTS):
-        if key in data:  # points, or lines, of one network are not independent of one another
-            data[key] = data[key].mean(f"{key}_0")
+    # Points, or lines, of one network are not independent of one another.
+    if config.what == "lines":
+        data["regions"] = data.regions.mean("regions_0")
+    else:
+        kinds = np.split(np.arange(len(_POINTS) * config.points), len(_POINTS))
+        found = {
+            key: data.distance.isel(distance_0=at).mean("distance_0")
+            for key, at in zip(_POINTS, kinds, strict=True)
+        }
+        data = data.assign(found).drop_dims("distance_0")
     return data.drop_vars("loss")
 
 

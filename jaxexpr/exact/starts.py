@@ -15,6 +15,17 @@ from jaxexpr.exact.arcs import LONGEST
 STRAIGHT, ROUND = ("line", "polyline"), ("arc", "circle", "ellipse", "semicircles")
 
 
+def count(curve: Curve) -> int:
+    """Return how many stretches ``begin(curve, 1, ...)`` makes."""
+    if curve.kind == "line":
+        return 2 if curve.whole else 1
+    if curve.kind == "polyline":
+        return int(np.shape(curve.arrays[0])[0]) - 1
+    if curve.kind == "semicircles":
+        return 2 * int(np.shape(curve.arrays[2])[0])
+    return round((curve.domain[1] - curve.domain[0]) / LONGEST)
+
+
 def begin(curve: Curve, parts: int, dtype: Any) -> tuple[Any, ...]:
     """Cut a curve into stretches, each of its own ones into `parts`.
 
@@ -61,7 +72,7 @@ def begin(curve: Curve, parts: int, dtype: Any) -> tuple[Any, ...]:
         return _pairs(angles), jnp.repeat(several, 2 * parts, axis=0)
     a, b, *centres = arrays
     one = jnp.stack([a, b, centres[0] if centres else jnp.zeros_like(a)])
-    number = parts * round((high - low) / LONGEST)
+    number = parts * count(curve)
     angles = jnp.asarray(np.linspace(low, high, number + 1), dtype)
     return _pairs(angles), jnp.broadcast_to(one[None], (number, *one.shape))
 

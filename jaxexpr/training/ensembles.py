@@ -45,13 +45,13 @@ def advancing(plan: Plan, together: str, count: int) -> Callable[..., State]:
     if count % len(devices):
         devices = devices[:1]
     advance = _advancing(plan, together, devices)
-    cores = min(_cores(), count)
-    if len(devices) > 1 or together != "map" or devices[0].platform != "cpu" or cores == 1:
+    threads = min(cores(), count)
+    if len(devices) > 1 or together != "map" or devices[0].platform != "cpu" or threads == 1:
         return advance
-    return functools.partial(_on_cores, advance, -(-count // cores))
+    return functools.partial(_on_cores, advance, -(-count // threads))
 
 
-def _cores() -> int:
+def cores() -> int:
     """Return how many cores this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1

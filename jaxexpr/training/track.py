@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -19,8 +20,9 @@ from jax import lax
 from jaxexpr import checks, exact
 from jaxexpr.curves import Curve, as_curve
 from jaxexpr.kernels import measure
-from jaxexpr.networks import MLP
+from jaxexpr.networks import MLP, Params
 from jaxexpr.propagation import Nodes
+from jaxexpr.training.ensembles import cores
 from jaxexpr.training.interventions import fan_in
 from jaxexpr.training.snapshots import Snapshot
 
@@ -116,10 +118,7 @@ def measures(curve: Curve, *, probes: Any = ("length", "growth"), **options: Any
         net: dict[str, Any] = {"activation": now.net.activation}
         if not isinstance(now.net, MLP):
             net = {"net": now.net}
-        each = [
-            measure(now.network(i), curve, probes=probes, **net, **options)
-            for i in range(now.count)
-        ]
+        each = _each(now, lambda own: measure(own, curve, probes=probes, **net, **options))
         return {name: np.stack([found[name] for found in each]) for name in each[0]}
 
     return look
@@ -136,10 +135,8 @@ def regions(lines: Sequence[Curve], *, name: str = "regions") -> Tracker:
 
     def look(now: Snapshot) -> dict[str, Any]:
         _connected(now, "regions")
-        counts = [
-            [found.counts[-1] for found in exact.pieces_batch(net, family, now.net.activation)]
-            for net in map(now.network, range(now.count))
-        ]
+        each = _each(now, lambda own: exact.pieces_batch(own, family, now.net.activation))
+        counts = [[found.counts[-1] for found in lines] for lines in each]
         return {name: np.array(counts, np.float64)}
 
     return look
@@ -156,9 +153,10 @@ def distances(x: Any, *, name: str = "distance") -> Tracker:
 
     def look(now: Snapshot) -> dict[str, Any]:
         _connected(now, "distances")
+        activation = now.net.activation
         each = [
-            exact.distance_to_boundary(net, x, now.net.activation)
-            for net in map(now.network, range(now.count))
+            exact.distance_to_boundary(own, x, activation)
+            for own in map(now.network, range(now.count))
         ]
         return {name: np.stack(each)}
 
@@ -175,13 +173,23 @@ def plane(origin: Any, u: Any, v: Any, half_width: float = 1.0, *, name: str = "
 
     def look(now: Snapshot) -> dict[str, Any]:
         _connected(now, "plane")
+        where, activation = (origin, u, v, half_width), now.net.activation
         counts = [
-            exact.plane(net, origin, u, v, half_width, activation=now.net.activation).counts
-            for net in map(now.network, range(now.count))
+            exact.plane(own, *where, activation=activation).counts
+            for own in map(now.network, range(now.count))
         ]
         return {name: np.array(counts, np.float64)}
 
     return look
+
+
+def _each(now: Snapshot, find: Callable[[Params], Any]) -> list[Any]:
+    """Call `find` for each network, in a thread for each core; first for one, which compiles."""
+    with ThreadPoolExecutor(cores()) as pool:
+        return [
+            find(now.network(0)),
+            *pool.map(lambda i: find(now.network(i)), range(1, now.count)),
+        ]
 
 
 def _connected(now: Snapshot, what: str) -> None:

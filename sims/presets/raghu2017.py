@@ -208,11 +208,11 @@ def _learning(title: str, **fixed: Any) -> Simulation:
     whole = {"examples": 0, "tested": 0, "points": 1000, "draws": 5}
     paper = {"features": (32, 64), "dense": (384, 192), "epochs": 200.0}
     cpu = (
-        {"examples": 0, "tested": 0, "epochs": 10.0} if base.network == "mlp" else {"epochs": 20.0}
+        {"examples": 0, "tested": 0, "epochs": 10.0, "draws": 20}
+        if base.network == "mlp"
+        else {"examples": 20_000, "tested": 2_000, "epochs": 8.0, "draws": 6}
     )
-    return Simulation(
-        title, "convolutions_in_training", sized(base, brief, {}, whole | paper, cpu | {"draws": 5})
-    )
+    return Simulation(title, "convolutions_in_training", sized(base, brief, {}, whole | paper, cpu))
 
 
 _WIDE = {"widths": (2, 8, 32, 128, 512), "depth": 18}

@@ -33,9 +33,9 @@ class InTraining:
     """Examples a step."""
     records: int = 24
     """Looks at the networks, closer at first."""
-    lines: int = 20
+    lines: int = 10
     """Lines through each network."""
-    points: int = 200
+    points: int = 100
     """Points of each kind (distances)."""
     draws: int = 10
     """Networks of each kind."""
