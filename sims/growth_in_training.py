@@ -46,6 +46,8 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
         examples,
         config,
         test=test,
+        # Then sigma_w does not move the scale of what random networks put out.
+        readout=laws.Gaussian((2**0.5 / sigma) ** config.depth),
         trackers=[training.track.weight_scale()],
     )
     ends = line_ends(test, config.lines, config.seed)

@@ -118,6 +118,13 @@ def test_training_learns(digits, held_out):
     assert share == pytest.approx(accuracy[-1, 1], abs=1e-6)
 
 
+def test_a_sweep_of_readouts(digits):
+    net = MLP((64, 16, 16), laws.Gaussian(1.5), laws.Zero())
+    fit = small(net, readout=laws.Gaussian(np.array([0.25, 1.0])), only=1, epochs=0.1)
+    low, high = (fit.last.model(i).readout.kernel[...] for i in (0, 2))
+    np.testing.assert_allclose(4 * low, high, rtol=1e-6)
+
+
 def test_a_sweep_leads_and_compiles_once(digits):
     sigma = np.array([1.0, 2.0, 3.0])
     net = MLP((64, 16, 16), laws.Gaussian(sigma), laws.Zero())

@@ -63,6 +63,8 @@ class Wanted:
     def sweep(self) -> tuple[int, ...]:
         """Broadcast shape of all that is swept."""
         shapes = {name: np.shape(value) for name, value in self._swept.items()}
+        for leaf in jax.tree.leaves(self.readout):
+            shapes["readout"] = np.broadcast_shapes(shapes.get("readout", ()), np.shape(leaf))
         try:
             return np.broadcast_shapes(self.net.sweep_shape, *shapes.values())
         except ValueError:
@@ -71,7 +73,7 @@ class Wanted:
                 "give each sweep an axis of its own"
             ) from None
 
-    def model(self, net: Network, key: jax.Array) -> Classifier:
+    def model(self, net: Network, readout: laws.Law | None, key: jax.Array) -> Classifier:
         """Draw one network."""
         return Classifier(
             net,
@@ -79,21 +81,21 @@ class Wanted:
             key=key,
             norm=self.norm,
             after=self.after,
-            readout=self.readout,
+            readout=readout,
             weight=self.weight,
         )
 
     def draw(self, key: jax.Array) -> Drawn:
         """Draw all of them; network i of each cell from ``fold_in(key, i)``."""
-        leaves, tree = jax.tree.flatten(self.net)
+        leaves, tree = jax.tree.flatten((self.net, self.readout))
         cells = int(np.prod(self.sweep))
         sparse = any(isinstance(law, laws.Sparse) for law in self.net.weights)
 
         def flat(value: Any, kind: Any) -> jax.Array:
             return jnp.asarray(np.broadcast_to(value, self.sweep).reshape(cells), kind)
 
-        first = jax.tree.unflatten(tree, [np.reshape(leaf, -1)[0] for leaf in leaves])
-        sample = self.model(first, key)
+        net, readout = jax.tree.unflatten(tree, [np.reshape(leaf, -1)[0] for leaf in leaves])
+        sample = self.model(net, readout, key)
         plan = Plan(
             nnx.graphdef(sample),
             self.optimiser,
@@ -105,7 +107,8 @@ class Wanted:
         )
 
         def one(cell: list[jax.Array], own: jax.Array) -> State:
-            return begin(plan, self.model(jax.tree.unflatten(tree, cell), own), sparse=sparse)
+            net, readout = jax.tree.unflatten(tree, cell)
+            return begin(plan, self.model(net, readout, own), sparse=sparse)
 
         keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(self.networks, dtype="u4"))
         together = jax.vmap(jax.vmap(one, (None, 0)), (0, None), axis_size=cells)

@@ -62,8 +62,8 @@ def train(
     Parameters
     ----------
     net : ``MLP`` or ``ConvNet``: the hidden layers. Arrays in its laws are a sweep, and so are
-        arrays in `only`, `label_noise` and ``prune.density``; they broadcast together. Weights that
-        a ``Sparse`` law leaves out stay 0.
+        arrays in `readout`, `only`, `label_noise` and ``prune.density``; they broadcast together.
+        Weights that a ``Sparse`` law leaves out stay 0.
     examples : ``(images, labels)``, such as ``datasets.load("mnist")``: images ``(N,) +
         input_shape`` or that many numbers each, labels ``(N,)`` from 0 on.
     key : of everything random.

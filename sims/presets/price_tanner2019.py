@@ -127,8 +127,8 @@ def _trained(view: Literal["classes", "paths"]) -> dict[str, Any]:
         {"data": "digits", "sigmas": (1.0, 2.0), "width": 16, "depth": 4, "draws": 20,
          "epochs": 6, "lines": 3, "batch": 64},
         {},
-        {"epochs": 30.0, "lines": 50},
-        {"epochs": 30.0, "lines": 50},
+        {"epochs": 60.0, "lines": 50, "draws": 50},
+        {"lines": 50, "draws": 20},
     )  # fmt: skip
 
 

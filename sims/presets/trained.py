@@ -105,7 +105,7 @@ class GrowthInTraining:
     """Units in each layer."""
     depth: int = 10
     """Layers."""
-    epochs: float = 10.0
+    epochs: float = 30.0
     """Passes through the training set."""
     batch: int = 128
     """Examples a step."""
@@ -113,7 +113,7 @@ class GrowthInTraining:
     """Lines within classes, and as many between classes."""
     view: Literal["classes", "paths"] = "classes"
     """Means over lines, or line by line."""
-    draws: int = 20
+    draws: int = 10
     """Networks of each scale."""
     seed: int = 0
     """Seed of everything random."""
