@@ -80,16 +80,17 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
         data["noisy"] = (("noisy_layer", "magnitude", "network"), _noisy(fit, test, config, run))
         data = data.assign_coords(magnitude=list(config.magnitudes))
     start, _ = turning_share(curve)
-    factors = theory.per_layer(theory.second_moment_upper, net)
-    if net.activation.name != "relu":
-        sigma, sizes = config.scale**0.5, net.widths
-        pairs = zip(sizes, sizes[1:], strict=False)
-        factors = np.array([theory.lipschitz_upper(sigma, k, below) for below, k in pairs])
+    relu = net.activation.name == "relu"
+    factors = theory.per_layer(theory.second_moment_upper if relu else _lipschitz, net)
     data = data.assign_coords(stages)
     data["upper"] = (("depth",), start * np.cumprod(factors))
     data.attrs |= {"view": config.view, "norm": config.norm, "input_length": start}
     data.attrs |= {"variance": config.scale}
     return data
+
+
+def _lipschitz(law: Any, width: int, fan_in: int) -> np.ndarray:
+    return theory.lipschitz_upper(law.std, width, fan_in)
 
 
 def _first(data: datasets.Dataset, count: int) -> datasets.Dataset:

@@ -384,6 +384,15 @@ CASES = {
         (lambda: theory.composed([]), "factors", "[]", "at least one"),
         (lambda: theory.composed(["a"]), "factors", "'a'", NUMERIC),
         (lambda: theory.per_layer(theory.price_tanner_lower, 5), "net", "=5", "give jaxexpr.MLP"),
+        (
+            lambda: theory.per_layer(
+                theory.second_moment_upper,
+                MLP((2, 2), laws.Gaussian(1), laws.Zero(), "hard_tanh"),
+            ),
+            "net.activation",
+            "'hard_tanh'",
+            "lipschitz_upper",
+        ),
         (lambda: theory.critical_sigma(2.0, 32), "density", "2.0", "give a probability"),
         (lambda: theory.critical_sigma(0.5, 32, law=5), "law", "=5", NAMED),
         (lambda: theory.critical_sigma(0.5, 32, law=Zero()), "law", "Zero()", "std > 0"),
