@@ -387,7 +387,7 @@ CASES = {
         (
             lambda: theory.per_layer(
                 theory.second_moment_upper,
-                MLP((2, 2), laws.Gaussian(1), laws.Zero(), "hard_tanh"),
+                MLP((2, 2), Gaussian(1.0), Zero(), "hard_tanh"),
             ),
             "net.activation",
             "'hard_tanh'",

@@ -296,12 +296,12 @@ def per_layer(factor: Callable[..., Array], net: Any) -> Array:
     """
     if not (hasattr(net, "widths") and hasattr(net, "layer")):
         raise ValueError(f"net={checks.shown(net)} is no network: give jaxexpr.MLP(...)")
-    if factor in (price_tanner_lower, price_tanner_sharp, second_moment_upper):
-        if net.activation.name != "relu":
-            raise ValueError(
-                f"net.activation={net.activation.name!r} and {factor.__name__} is of relu: give a "
-                "factor of your own, of lipschitz_upper for example"
-            )
+    of_relu = factor in (price_tanner_lower, price_tanner_sharp, second_moment_upper)
+    if of_relu and net.activation.name != "relu":
+        raise ValueError(
+            f"net.activation={net.activation.name!r} and {factor.__name__} is of relu: give a "
+            "factor of your own, of lipschitz_upper for example"
+        )
     factors = []
     for i, op in enumerate(net.ops):
         if hasattr(op, "fan_in"):
