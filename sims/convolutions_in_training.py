@@ -5,7 +5,9 @@ network harms most in the lowest layers. Figures 8 and 18: training lengthens th
 circular trajectory, from sigma_w^2 = 2, where it hardly grows at first. Figure 9: so do the scales
 of the weights grow. Figure 10: batch normalisation shortens the trajectory. Figure 11: trajectory
 regularisation in its place does as well, and both do better than neither. Sizes that the text
-leaves open are ours; magnitudes of noise are in units of weights that a law of that scale draws.
+leaves open are ours; each image has mean 0 and ``|x|^2 = n``, the scale at which the theory of such
+networks takes its inputs. Magnitudes of noise are in units of weights that a law of that scale
+draws.
 """
 
 from __future__ import annotations
@@ -94,8 +96,12 @@ def _lipschitz(law: Any, width: int, fan_in: int) -> np.ndarray:
 
 
 def _first(data: datasets.Dataset, count: int) -> datasets.Dataset:
-    """Return the first examples; all if `count` is 0."""
-    return datasets.Dataset(data.images[: count or None], data.labels[: count or None])
+    """Return the first examples, all if `count` is 0; each image with mean 0 and ``|x|^2 = n``."""
+    images = data.images[: count or None]
+    axes = tuple(range(1, images.ndim))
+    images = images - images.mean(axis=axes, keepdims=True)
+    images /= np.maximum(images.std(axis=axes, keepdims=True), 1e-3)
+    return datasets.Dataset(images, data.labels[: count or None])
 
 
 def _places(net: Any) -> tuple[int, ...]:

@@ -89,7 +89,7 @@ def _trained(
             key: data.distance.isel(distance_0=at).mean("distance_0")
             for key, at in zip(_POINTS, kinds, strict=True)
         }
-        data = data.assign(found).drop_dims("distance_0")
+        data = data.assign(found)
     return data.drop_vars("loss")
 
 

@@ -106,6 +106,16 @@ def check(data: xr.Dataset) -> Findings:
                 f"least labellings over the walk's by width: {shown}",
             )
         )
+    saturated = (data.walk >= 0.99 * 2**inputs).values
+    if saturated.any():
+        share = float(counts.mean[saturated].min()) / 2**inputs
+        claims.append(
+            Claim(
+                "labellings saturate where the random walk does (more than 95 % of 2^s)",
+                share > 0.95,
+                f"at least {100 * share:.1f} % of all",
+            )
+        )
     if data.sizes["swept"] > 1:
         claims.append(_remaining(data))
     if data.sizes["width"] > 1:
@@ -115,7 +125,7 @@ def check(data: xr.Dataset) -> Findings:
 
 def _remaining(data: xr.Dataset) -> Claim:
     """Labellings by remaining depth, for all layers swept: largest distance in standard errors."""
-    worst, largest = 0.0, 0.0
+    worst, largest, compared = 0.0, 0.0, 0
     for width in data.width.values:
         cell = data.sel(width=width)
         for r in range(1, data.sizes["layer"]):
@@ -129,10 +139,11 @@ def _remaining(data: xr.Dataset) -> Claim:
                 base, own = rows[0]
                 worst = max(worst, abs(mean - base) / np.hypot(error, own))
                 largest = max(largest, abs(mean / base - 1))
+                compared += 1
     return Claim(
         "labellings depend on the remaining depth alone (layers above the first)",
-        worst < 4,
-        f"at most {worst:.1f} standard errors apart, {100 * largest:.0f} %",
+        worst < 4 if compared else None,
+        f"{compared} pairs at most {worst:.1f} standard errors apart, {100 * largest:.0f} %",
     )
 
 

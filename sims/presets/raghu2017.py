@@ -193,11 +193,15 @@ def _pane(name: str) -> Simulation:
 
 
 def _labellings(
-    title: str, smoke: dict[str, Any], paper: dict[str, Any], **fixed: Any
+    title: str,
+    smoke: dict[str, Any],
+    paper: dict[str, Any],
+    cpu: dict[str, Any] | None = None,
+    **fixed: Any,
 ) -> Simulation:
     base = Labellings(**fixed)
     finer = {"refine": 0.01, "most_points": 2**18 + 1, "draws": 50}
-    return Simulation(title, "labellings", sized(base, _FEW | smoke, {}, finer | paper))
+    return Simulation(title, "labellings", sized(base, _FEW | smoke, {}, finer | paper, cpu))
 
 
 def _learning(title: str, **fixed: Any) -> Simulation:
@@ -311,6 +315,14 @@ FIGURES = {
         "labellings against flips, beside the random walk",
         {},
         _WIDE,
+        {
+            "widths": (8, 32, 128),
+            "scale": 64.0,
+            "depth": 13,
+            "points": 2**18 + 1,
+            "most_points": 2**20 + 1,
+            "draws": 4,
+        },
         view="flips",
         scale=16.0,
         depth=9,
