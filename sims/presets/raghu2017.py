@@ -214,7 +214,7 @@ def _learning(title: str, **fixed: Any) -> Simulation:
     cpu = (
         {"examples": 0, "tested": 0, "epochs": 10.0, "draws": 20}
         if base.network == "mlp"
-        else {"examples": 20_000, "tested": 2_000, "epochs": 8.0, "draws": 6}
+        else {"examples": 20_000, "tested": 2_000, "epochs": 4.0, "draws": 6}
     )
     return Simulation(title, "convolutions_in_training", sized(base, brief, {}, whole | paper, cpu))
 
