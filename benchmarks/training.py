@@ -5,7 +5,7 @@ Networks of 10 layers of 32 units on MNIST (the embedded digits where MNIST is n
 the other (if installed; its usual loop of forward, backward and step, in eager mode, with the fused
 Adam that is its fastest on CPU and the plain one). A time is that of one step of all 20. Then both
 sides are trained for the same number of epochs, and the distributions of their test accuracies
-compared.
+compared. Last, what trackers cost beside the training, at the usual 20 records.
 """
 
 from __future__ import annotations
@@ -152,6 +152,54 @@ def their_accuracies(name: str, width: int, depth: int, networks: int, epochs: i
     return np.array(shares)
 
 
+def trackers(x: np.ndarray) -> dict[str, Any]:
+    """What is recorded, and a tracker of it."""
+    from jaxexpr import curves
+    from jaxexpr.training import track
+
+    origin = np.zeros(x.shape[1])
+    return {
+        "scales of the weights": track.weight_scale(),
+        "length of a line in each layer, 100 tangents": track.lengths(curves.line(x[0], x[1])),
+        "distances of 50 points, exact": track.distances(x[:50]),
+        "regions along 5 whole lines, exact": track.regions(
+            [curves.line(origin, point, whole=True) for point in x[:5]]
+        ),
+        "regions of a square, exact": track.plane(x[0], x[1] - x[0], x[2] - x[0]),
+    }
+
+
+def tracking(name: str, width: int, depth: int, networks: int, epochs: int) -> dict[str, float]:
+    """Time of each tracker at the usual number of records, over that of the training."""
+    import time
+
+    import jax
+
+    from jaxexpr.training import train
+
+    given, _ = examples(name)
+    looks, spent = trackers(np.asarray(given[0], np.float64)), {}
+
+    def timed(label: str, look: Any) -> Any:
+        def timing(now: Any) -> Any:
+            began = time.perf_counter()
+            found = look(now)
+            spent[label] += time.perf_counter() - began
+            return found
+
+        return timing
+
+    net = network(width, depth, given[0].shape[1])
+    options: dict[str, Any] = {"key": jax.random.key(1), "networks": networks, "epochs": epochs}
+    for _ in range(2):  # the first compiles
+        spent |= dict.fromkeys(looks, 0.0)
+        fit = train(
+            net, given, batch=BATCH, progress=False, **options,
+            trackers=[timed(label, look) for label, look in looks.items()],
+        )  # fmt: skip
+    return {label: seconds / fit.seconds["training"] for label, seconds in spent.items()}
+
+
 def main() -> None:
     parser = _common.parser(__doc__)
     parser.add_argument("--data", help="what is learnt; MNIST if it is at hand")
@@ -207,6 +255,12 @@ def main() -> None:
         label: {"mean": float(s.mean()), "sd": float(s.std(ddof=1)), "least": float(s.min())}
         for label, s in shares.items()
     }
+    long = 1 if options.smoke else 10
+    costs = _common.apart(tracking, name, width, depth, networks, long)
+    report["tracking"] = {"records": 20, "epochs": long, "over_training": costs}
+    print(f"\ntrackers at 20 records in {long} epochs, over the time of the training:")
+    cells = [[label, f"{100 * cost:.1f} %"] for label, cost in costs.items()]
+    print(_common.table(["tracker", "cost"], cells))
     print()
     for label, s in report["accuracy"].items():
         found = f"{100 * s['mean']:.2f} %, sd {100 * s['sd']:.2f}, least {100 * s['least']:.2f}"
