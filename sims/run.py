@@ -167,7 +167,8 @@ class Run:
         found += f", test accuracy {100 * tested.mean():.1f} (least {100 * tested.min():.1f}) %"
         cost = fit.seconds["tracking"] / max(fit.seconds["training"], 1e-9)
         self.note(
-            f"{label}: {last.size} networks, {found}; tracking {100 * cost:.0f} % of training"
+            f"{label}: {last.size} networks, {found}; tracking {100 * cost:.0f} % of training, "
+            f"{fit.seconds['first_look']:.0f} s before it"
         )
         return fit
 

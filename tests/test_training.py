@@ -297,7 +297,7 @@ def test_trackers_find_what_the_package_finds(digits):
         np.testing.assert_array_equal(
             fit.history["plane"][-1, i], exact.plane(params, *square).counts
         )
-    assert set(fit.seconds) == {"training", "testing", "tracking"}
+    assert set(fit.seconds) == {"training", "first_look", "testing", "tracking"}
 
 
 def test_lengths_of_stages_with_normalisation_between_them(digits):

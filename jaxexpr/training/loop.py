@@ -28,6 +28,7 @@ Tracker = Callable[[Snapshot], Mapping[str, Any]]
 
 _SAVED_EVERY = 5.0  # seconds
 _STEP_SECONDS = 1.0  # of one call
+_SPENT = ("training", "first_look", "testing", "tracking")
 
 
 def train(
@@ -140,7 +141,7 @@ def train(
     together = ensembles.chosen(together)
     with precision(net.dtype), Bar(int(stops[-1]), title, progress, unit="steps") as bar:
         drawn = wanted.draw(key)
-        start = kept.Place(0, drawn.state, (), {"training": 0.0, "testing": 0.0, "tracking": 0.0})
+        start = kept.Place(0, drawn.state, (), dict.fromkeys(_SPENT, 0.0))
         run = _Run(net, drawn, given, held_out, stops, tuple(trackers), together)
         if checkpoint is None:
             place = run.to_the_end(start, lambda place: None, bar)
@@ -274,8 +275,11 @@ class _Run:
                     )
                 found[name] = array
         spent = dict(place.seconds)
-        spent["testing"] += middle - began
-        spent["tracking"] += time.monotonic() - middle
+        if number:
+            spent["testing"] += middle - began
+            spent["tracking"] += time.monotonic() - middle
+        else:
+            spent["first_look"] += time.monotonic() - began
         zero = state._replace(loss=jnp.zeros_like(state.loss), right=jnp.zeros_like(state.right))
         return place._replace(state=zero, history=(*place.history, found), seconds=spent)
 

@@ -66,7 +66,8 @@ class Fit:
     history : name to ``(records, *shape, ...)``, NumPy: ``loss`` and ``train_accuracy`` (means over
         the examples seen since the record before, on the labels that the network was given; NaN at
         the first), ``test_accuracy``, and what the trackers found.
-    seconds : spent on ``training``, ``testing`` and ``tracking``.
+    seconds : spent on ``training``; on ``first_look``, the record before it, which compiles what
+        tests and trackers run; on ``testing`` and ``tracking`` at all other records.
     last : the networks at the end.
     """
 
