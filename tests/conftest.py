@@ -38,6 +38,16 @@ def root() -> Path:
     return Path(__file__).resolve().parents[1]
 
 
+@pytest.fixture
+def compiled_once(tmp_path: Path) -> dict[str, str]:
+    """Environment of processes that compile the same: the first compiles for the others."""
+    cache = {
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "compiled"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
+    }
+    return {**os.environ, **cache}
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _forget_what_was_compiled():
     """One process cannot hold the code of all tests: it runs out of memory maps."""

@@ -115,14 +115,15 @@ def test_every_preset_is_a_configuration_of_its_module():
         assert all(dataclasses.is_dataclass(kind) for kind in kinds)
 
 
-def test_a_killed_run_goes_on_and_ends_the_same(tmp_path, root):
+def test_a_killed_run_goes_on_and_ends_the_same(tmp_path, root, compiled_once):
     name = "price_tanner2019_fig2"
     options = ["--preset", "smoke", "--draws", "20000", "--no-cache"]
 
     def command(folder):
         return [sys.executable, "-m", "sims", name, *options, "--out", str(tmp_path / folder)]
 
-    process = subprocess.Popen(command("killed"), cwd=root, stdout=subprocess.DEVNULL)
+    where = {"cwd": root, "env": compiled_once, "stdout": subprocess.DEVNULL}
+    process = subprocess.Popen(command("killed"), **where)
     partial = tmp_path / "killed" / ".partial"
     deadline = time.monotonic() + 120
     while not list(partial.glob("*/lengths.npz")) and time.monotonic() < deadline:
@@ -134,7 +135,7 @@ def test_a_killed_run_goes_on_and_ends_the_same(tmp_path, root):
     with np.load(saved) as file:
         assert 0 < int(file["0.draws"]) < 20_000
     for folder in ("killed", "whole"):
-        subprocess.run(command(folder), cwd=root, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(command(folder), check=True, **where)
     numbers = [
         json.loads((tmp_path / folder / f"{name}.json").read_text())["numbers"]
         for folder in ("killed", "whole")

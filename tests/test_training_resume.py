@@ -36,9 +36,10 @@ def command(*arguments):
     return [sys.executable, "-c", CODE, *map(str, arguments)]
 
 
-def test_a_killed_run_ends_with_the_same_bits(tmp_path, root):
+def test_a_killed_run_ends_with_the_same_bits(tmp_path, root, compiled_once):
     kept = tmp_path / "run.npz"
-    process = subprocess.Popen(command(kept, 150, tmp_path / "killed.npz"), cwd=root)
+    where = {"cwd": root, "env": compiled_once}
+    process = subprocess.Popen(command(kept, 150, tmp_path / "killed.npz"), **where)
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         assert process.poll() is None, "it ended before it could be killed"
@@ -53,7 +54,7 @@ def test_a_killed_run_ends_with_the_same_bits(tmp_path, root):
         assert 500 < int(file["done"]) < 150 * 11
         assert int(file["records"]) < 21
     for name, path in (("killed", kept), ("whole", "")):
-        subprocess.run(command(path, 150, tmp_path / f"{name}.npz"), cwd=root, check=True)
+        subprocess.run(command(path, 150, tmp_path / f"{name}.npz"), check=True, **where)
     with np.load(tmp_path / "killed.npz") as a, np.load(tmp_path / "whole.npz") as b:
         assert set(a) == set(b)
         for name in a:
