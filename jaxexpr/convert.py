@@ -73,8 +73,9 @@ def from_torch_state(
     ----------
     state : name to array, such as ``module.state_dict()``, ``safetensors.numpy.load_file(path)`` or
         ``numpy.load(path)``: ``NAME.weight`` ``(fan_out, fan_in)`` and ``NAME.bias`` of each
-        ``torch.nn.Linear``. Layers come in the order of their names, numbers in them as numbers.
-        PyTorch itself is not needed.
+        ``torch.nn.Linear``. Layers come in the order in which `state` holds them, which is that of
+        their definition in a state dict; names that differ in numbers alone, such as ``layers.2``
+        and ``layers.10``, in that of the numbers. PyTorch itself is not needed.
     readout : as of ``from_arrays``.
 
     Returns
@@ -103,7 +104,7 @@ def from_torch_state(
             )
         found.setdefault(layer, {})[kind] = _array(f"state[{name!r}]", state[name])
     layers = []
-    for layer in sorted(found, key=_natural):
+    for layer in _ordered(found):
         weights = found[layer].get("weight")
         if weights is None or weights.ndim != 2:
             shape = "no weight" if weights is None else f"a weight of shape {weights.shape}"
@@ -111,7 +112,7 @@ def from_torch_state(
                 f"state has {shape} for {layer!r}: give (fan_out, fan_in) of linear layers"
             )
         layers.append((weights.T, found[layer].get("bias")))
-    return _layers(layers, readout, "state")
+    return _layers(layers, readout, "state", _ordered(found))
 
 
 def from_flax(
@@ -122,8 +123,9 @@ def from_flax(
     Parameters
     ----------
     module : of ``flax.nnx``, whose ``Linear`` layers are taken in the order in which the module
-        holds them; or of ``flax.linen``, with its `variables`, whose layers are taken in the order
-        of their names, numbers in them as numbers.
+        holds them, one that it holds twice being refused; or of ``flax.linen``, with its
+        `variables`, whose layers are taken as of ``from_torch_state``. Its activation is not read:
+        say ``activation=`` where the result is measured, if it is not ReLU.
     variables : of ``flax.linen``: what ``module.init`` returned, or ``{"params": ...}``.
     readout : as of ``from_arrays``.
 
@@ -143,40 +145,54 @@ def from_flax(
     if isinstance(module, nnx.Module):
         if variables is not None:
             raise ValueError("variables belong to flax.linen and module is of flax.nnx: leave out")
-        return _layers(list(_of_nnx(module, nnx)), readout, "module")
+        held = list(_of_nnx(module, nnx))
+        named = [name for name, _ in held]
+        return _layers([layer for _, layer in held], readout, "module", named)
     if not isinstance(module, linen.Module):
         raise ValueError(f"module={checks.shown(module)} is no Flax module: {_OTHERWISE}")
     if not isinstance(variables, Mapping) or "params" not in variables:
         raise ValueError(
             f"variables={checks.shown(variables)}: give what module.init returned, with 'params'"
         )
+    found = dict(_leaves(variables["params"]))
     layers = []
-    for name, entry in sorted(_leaves(variables["params"]), key=lambda item: _natural(item[0])):
+    for name in _ordered(found):
+        entry = found[name]
         kernel = entry.get("kernel")
         if kernel is None or np.ndim(kernel) != 2 or set(entry) - {"kernel", "bias"}:
             raise ValueError(f"variables holds {name!r}, which is no dense layer: {_OTHERWISE}")
-        layers.append((_array(name, kernel), entry.get("bias")))
-    return _layers(layers, readout, "variables")
+        bias = entry.get("bias")
+        layers.append((_array(name, kernel), None if bias is None else _array(name, bias)))
+    return _layers(layers, readout, "variables", _ordered(found))
 
 
-def _of_nnx(module: Any, nnx: Any) -> Iterable[tuple[np.ndarray, Any]]:
-    """Weights and biases of the linear layers of a module, in its own order."""
+def _of_nnx(module: Any, nnx: Any) -> Iterable[tuple[str, tuple[np.ndarray, Any]]]:
+    """Names, weights and biases of the linear layers of a module, in its own order.
+
+    Containers may hold a layer that the module holds as well, or lead back to the module.
+    """
     held = {id(module): module}
     waiting = [("module", module)]
     while waiting:
         name, node = waiting.pop(0)
         if isinstance(node, nnx.Linear):
-            bias = None if node.bias is None else np.asarray(node.bias[...])
-            yield np.asarray(node.kernel[...]), bias
+            bias = None if node.bias is None else _array(name, node.bias[...])
+            yield name, (_array(name, node.kernel[...]), bias)
             continue
         inner = []
         for key, value in _held(node):
             if isinstance(value, nnx.Variable) and not isinstance(value, nnx.RngState):
                 raise ValueError(f"{name} holds {key!r} and is no linear layer: {_OTHERWISE}")
-            inside = isinstance(value, nnx.Module | list | tuple | dict)
-            if inside and id(value) not in held:
+            if not isinstance(value, nnx.Module | list | tuple | dict):
+                continue
+            if id(value) not in held:
                 held[id(value)] = value
                 inner.append((f"{name}.{key}", value))
+            elif isinstance(value, nnx.Linear):
+                raise ValueError(
+                    f"{name}.{key} is held twice, which leaves the order open: give the layers to "
+                    "from_arrays in the order in which they are used"
+                )
         waiting = inner + waiting
 
 
@@ -201,13 +217,20 @@ def _leaves(tree: Any, name: str = "") -> list[tuple[str, Mapping[str, Any]]]:
     return found
 
 
-def _natural(name: str) -> list[Any]:
-    """Sort key in which 10 comes after 9."""
-    return [
-        (part.isdigit(), int(part) if part.isdigit() else part)
-        for part in re.split(r"(\d+)", name)
-        if part
-    ]
+def _ordered(names: Iterable[str]) -> list[str]:
+    """Names in the order in which they are given, but those that differ in numbers by these."""
+    places: dict[Any, int] = {}
+
+    def key(name: str) -> list[Any]:
+        parts, found = name.split("."), []
+        for i, part in enumerate(parts):
+            alike = (*parts[:i], re.sub(r"\d+", "#", part))
+            numbers = [int(number) for number in re.findall(r"\d+", part)]
+            found.append((places.setdefault(alike, len(places)), numbers))
+        return found
+
+    keys = {name: key(name) for name in names}
+    return sorted(keys, key=keys.__getitem__)
 
 
 def _array(name: str, value: Any) -> np.ndarray:
@@ -218,13 +241,15 @@ def _array(name: str, value: Any) -> np.ndarray:
             f"{name} cannot be turned into an array ({error}): give NumPy arrays, of a tensor "
             "x.detach().cpu().numpy()"
         ) from error
+    if array.dtype.kind == "V":  # bfloat16 and the like, which NumPy does not know
+        array = array.astype(np.float32)
     return np.asarray(checks.numeric(name, array))
 
 
 def _layers(
-    layers: Sequence[tuple[Any, Any]], readout: bool, name: str
+    layers: Sequence[tuple[Any, Any]], readout: bool, name: str, named: Sequence[str] = ()
 ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Check that layers chain; leave the read-out out."""
+    """Check that layers chain; leave the read-out out. named : what they are called, if known."""
     if not layers or (readout and len(layers) < 2):
         mend = "say readout=False if an activation follows the last one" if layers else "give some"
         raise ValueError(f"{name} holds {len(layers)} layers, the read-out among them: {mend}")
@@ -232,5 +257,12 @@ def _layers(
         (np.asarray(w), np.zeros(w.shape[1], w.dtype) if b is None else np.asarray(b))
         for w, b in layers
     ]
+    for i in range(1, len(pairs) if named else 0):
+        below, above = pairs[i - 1][0].shape, pairs[i][0].shape
+        if below[1] != above[0]:
+            raise ValueError(
+                f"{name} holds {named[i - 1]!r} with {below[1]} outputs and then {named[i]!r} with "
+                f"{above[0]} inputs: give the layers to from_arrays in the order of their use"
+            )
     checked = checked_params(pairs)
     return tuple((np.asarray(w), np.asarray(b)) for w, b in (checked[:-1] if readout else checked))

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxexpr.curves import Curve
@@ -47,9 +48,13 @@ def _parts(value: Any, seen: set[int]) -> Iterable[bytes]:
     """Bytes that say what `value` is, down to the code of functions."""
     if isinstance(value, jax.core.Tracer):
         yield str(value.aval).encode()  # a function may keep what it saw while it was traced
+    elif isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        yield from _parts((str(jax.random.key_impl(value)), jax.random.key_data(value)), seen)
     elif isinstance(value, np.ndarray | np.generic | jax.Array):
         array = np.asarray(value)
         yield f"{array.dtype}{array.shape}".encode() + array.tobytes()
+    elif isinstance(value, dict):
+        yield from _parts(sorted(value.items(), key=lambda item: repr(item[0])), seen)
     elif isinstance(value, tuple | list):
         yield f"({len(value)}".encode()
         for item in value:
@@ -66,6 +71,8 @@ def _parts(value: Any, seen: set[int]) -> Iterable[bytes]:
     elif isinstance(value, types.CodeType):
         yield value.co_code
         yield from _parts((value.co_consts, value.co_names), seen)
+    elif isinstance(getattr(value, "__wrapped__", None), types.FunctionType):
+        yield from _parts(value.__wrapped__, seen)  # what jax.jit was given
     elif callable(value) and hasattr(value, "__qualname__"):
         yield f"{value.__module__}.{value.__qualname__}".encode()
     else:

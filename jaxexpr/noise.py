@@ -54,7 +54,7 @@ def seed(key: jax.Array) -> Seed:
 
 
 def child(parent: Seed, layer: Any, kind: int) -> Seed:
-    """The seed of one array of a network: that of `layer`, 0 its weights, 1 its biases."""
+    """The seed of one array of a network: of `layer`, 0 its weights, 1 biases, 2 noise on them."""
     return threefry2x32(parent, (jnp.asarray(layer).astype(jnp.uint32), np.uint32(kind)))
 
 

@@ -63,6 +63,41 @@ def test_layers_in_dictionaries_are_found():
     assert [w.shape for w, _ in from_flax(InDicts(nnx.Rngs(0)))] == [(4, 5), (5, 5)]
 
 
+class Shared(nnx.Module):
+    def __init__(self, rngs):
+        self.middle = nnx.Linear(4, 4, rngs=rngs)
+        self.out = nnx.Linear(4, 2, rngs=rngs)
+        self.order = nnx.List([self.middle, self.middle, self.out])
+
+
+def test_layers_that_are_held_twice_are_refused():
+    rngs = nnx.Rngs(0)
+    twice = nnx.Linear(4, 4, rngs=rngs)
+    model = nnx.Sequential(twice, nnx.relu, twice, nnx.relu, nnx.Linear(4, 2, rngs=rngs))
+    for module in (model, Shared(rngs)):
+        with pytest.raises(ValueError, match=r"held twice.*from_arrays"):
+            from_flax(module)
+
+
+def test_bfloat16(rng):
+    rngs = nnx.Rngs(0)
+    model = nnx.Sequential(
+        nnx.Linear(4, 4, rngs=rngs, param_dtype="bfloat16"), nnx.Linear(4, 2, rngs=rngs)
+    )
+    ((weights, biases),) = from_flax(model)
+    assert weights.dtype == biases.dtype == np.float32
+
+
+def test_torch_layers_come_in_the_order_of_their_definition(rng):
+    names = ["inp", "block2.b", "block2.a", "block10.b", "block10.a", "head"]
+    state = {f"{name}.weight": np.full((3, 3), i) for i, name in enumerate(names)}
+    found = from_torch_state(state, readout=False)
+    assert [int(w[0, 0]) for w, _ in found] == [0, 1, 2, 3, 4, 5]
+    state = {"low.weight": np.ones((3, 2)), "high.weight": np.ones((2, 5))}
+    with pytest.raises(ValueError, match="'low' with 3 outputs and then 'high' with 5 inputs"):
+        from_torch_state(state)
+
+
 def test_linen():
     model = Many()
     variables = model.init(jax.random.key(0), jnp.ones(4))
@@ -152,7 +187,7 @@ def test_what_does_not_fit_is_named():
         (lambda: from_torch_state({"0.bias": np.ones(3)}), "no weight for '0'"),
         (
             lambda: from_torch_state({"0.weight": np.ones((2, 3)), "1.weight": np.ones((2, 5))}),
-            r"\(5, 2\): give W of shape \(2, fan_out\)",
+            "'0' with 2 outputs and then '1' with 5 inputs",
         ),
         (lambda: from_arrays([np.ones(3)]), r"arrays\[0\] has shape \(3,\)"),
         (lambda: from_arrays([np.ones((3, 2))]), "readout=False"),

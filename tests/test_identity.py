@@ -10,7 +10,7 @@ import pytest
 
 from jaxexpr import MLP, curves, estimate, kernels, laws, probe
 from jaxexpr.activations import Activation
-from jaxexpr.identity import fingerprint
+from jaxexpr.identity import digest, fingerprint
 from jaxexpr.jobs import Along
 
 KEY = jax.random.key(0)
@@ -68,6 +68,16 @@ def test_all_that_matters_is_told_apart():
     assert len(set(marks.values())) == len(marks), marks
 
 
+def test_jitted_functions_and_large_mappings_are_told_apart():
+    schedules = [digest(jax.jit(lambda t, rate=rate: rate * t)) for rate in (0.1, 0.9, 0.1)]
+    assert schedules[0] == schedules[2] != schedules[1]
+    large = np.zeros(5000)
+    other = large.copy()
+    other[2500] = 1
+    assert digest({"a": large, "b": 1}) == digest({"b": 1, "a": large.copy()})
+    assert digest({"a": large}) != digest({"a": other})
+
+
 def test_the_same_thing_made_twice_is_the_same():
     for name, make in DIFFERENT.items():
         assert make() == make(), name
@@ -89,7 +99,7 @@ def test_a_checkpoint_of_another_curve_or_probe_is_refused(tmp_path):
 _OTHER = """
 import jax, numpy as np
 from jaxexpr import MLP, curves, kernels, laws
-from jaxexpr.identity import fingerprint
+from jaxexpr.identity import digest, fingerprint
 from jaxexpr.jobs import Along
 net = MLP((2, 8), laws.Sparse(laws.Gaussian(1.5), 0.5), laws.Zero(), "tanh")
 curve, passes = kernels.checked(net, curves.line([0.0, 1.0], [1.0, 0.0]), ("length",), "auto", None)

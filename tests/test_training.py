@@ -167,6 +167,46 @@ def test_zeros_of_a_sparse_law_stay(digits):
     assert density.mean() == pytest.approx(0.3, abs=0.05)
 
 
+def test_only_layers_of_a_sparse_law_stay_sparse(digits):
+    sparse = laws.Sparse(laws.Gaussian(1.5), 0.5)
+    net = MLP((64, 16, 16), [sparse, laws.DiscreteUniform(1)], laws.Zero())
+    fit = small(net, epochs=1, trackers=[track.density()], networks=1)
+    first, last = fit.history["density"][[0, -1], 0]
+    assert first[1] < 0.8
+    assert last[1] > first[1] + 0.1
+    assert last[0] == first[0] < 0.6
+
+
+def test_measures_refuse_what_is_more_than_its_layers(digits):
+    line = curves.line(digits.flat[0], digits.flat[1])
+    with pytest.raises(ValueError, match=r"norm= between them: use track\.lengths"):
+        small(norm="batch", trackers=[track.measures(line)], epochs=0.1)
+
+
+def test_noise_is_no_weight_of_the_network_whose_key_it_has():
+    params = NET.init(KEY)
+    for layer in (1, 2):
+        noisy = add_noise(params, layer, laws.Gaussian(1.0), key=KEY)
+        added = np.ravel(noisy[layer - 1][0] - params[layer - 1][0])
+        for weights, _ in params:
+            count = min(added.size, weights.size)
+            found = np.corrcoef(added[:count], np.ravel(weights)[:count])[0, 1]
+            assert abs(found) < 5 / count**0.5
+
+
+def test_each_network_has_a_change_of_its_own(digits):
+    fit = small(networks=3, epochs=0.1)
+    scales = np.array([0.0, 1.0, 0.0], np.float32)
+
+    def change(params, shift, own):
+        return tuple((w * own + shift, b * own) for w, b in params)
+
+    found = fit.accuracy(digits, change=change, numbers=np.float32(0), own=scales)
+    assert found[1] == fit.accuracy(digits)[1]
+    with pytest.raises(ValueError, match=r"own\[0\] has shape \(2,\) and networks have \(3,\)"):
+        fit.accuracy(digits, change=change, own=scales[:2])
+
+
 def test_pruning_follows_its_schedule(digits):
     plan = Prune(np.array([0.1, 0.5]), begin=4, end=14, every=5)
     steps = np.arange(0, 18) / 22
@@ -297,7 +337,7 @@ def test_trackers_find_what_the_package_finds(digits):
         np.testing.assert_array_equal(
             fit.history["plane"][-1, i], exact.plane(params, *square).counts
         )
-    assert set(fit.seconds) == {"training", "first_look", "testing", "tracking"}
+    assert set(fit.seconds) == {"first_step", "training", "first_look", "testing", "tracking"}
 
 
 def test_lengths_of_stages_with_normalisation_between_them(digits):
@@ -327,6 +367,7 @@ WRONG = {
     "batch": ({"batch": 5000}, "there are 1437 examples"),
     "norm": ({"norm": "layer"}, "norm='layer'"),
     "after": ({"norm": "batch", "after": [3]}, r"after\[0\]=3 and net has 2 layers"),
+    "after is a number": ({"norm": "batch", "after": 2}, "after=2: give numbers of layers"),
     "after alone": ({"after": [1]}, "without norm"),
     "label noise": ({"label_noise": 1.2}, "label_noise"),
     "prune": ({"prune": 0.5}, "give Prune"),

@@ -8,6 +8,7 @@ import time
 
 import jax
 import numpy as np
+import optax
 import pytest
 
 from jaxexpr import MLP, datasets, laws
@@ -107,6 +108,36 @@ def test_another_run_or_a_damaged_file_is_refused(tmp_path):
     ):  # fmt: skip
         with pytest.raises(ValueError, match="belongs to another run"):
             train(net, digits, checkpoint=path, **options(**changed))
+    with pytest.raises(ValueError, match="belongs to another run"):
+        train(NET, digits, checkpoint=path, optimiser=optax.sgd(0.1), **options())
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(ValueError, match="cannot be read"):
         train(NET, digits, checkpoint=path, **options())
+
+
+def test_trackers_of_other_points_are_another_run(tmp_path):
+    digits = datasets.load("digits")
+
+    def run(points):
+        tracker = track.distances(digits.flat[:points])
+        return train(NET, digits, checkpoint=tmp_path / "run.npz", trackers=[tracker], **options())
+
+    run(3)
+    assert run(3).history["distance"].shape == (3, 2, 3)
+    with pytest.raises(ValueError, match="belongs to another run"):
+        run(4)
+
+
+@pytest.mark.parametrize(
+    "optimiser",
+    [
+        optax.adam(1e-3, mu_dtype="bfloat16"),
+        optax.chain(optax.add_noise(0.1, 0.5, jax.random.key(3)), optax.sgd(0.1)),
+    ],
+    ids=["bfloat16", "keys"],
+)
+def test_states_that_numpy_does_not_know_are_kept(tmp_path, optimiser):
+    digits, path = datasets.load("digits"), tmp_path / "run.npz"
+    first = train(NET, digits, checkpoint=path, optimiser=optimiser, **options())
+    second = train(NET, digits, checkpoint=path, optimiser=optimiser, **options())
+    np.testing.assert_array_equal(first.history["loss"], second.history["loss"])

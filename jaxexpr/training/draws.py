@@ -89,7 +89,8 @@ class Wanted:
         """Draw all of them; network i of each cell from ``fold_in(key, i)``."""
         leaves, tree = jax.tree.flatten((self.net, self.readout))
         cells = int(np.prod(self.sweep))
-        sparse = any(isinstance(law, laws.Sparse) for law in self.net.weights)
+        places = [i for i, op in enumerate(self.net.ops) if hasattr(op, "fan_in")]
+        sparse = tuple(isinstance(self.net.layer(i).weights, laws.Sparse) for i in places)
 
         def flat(value: Any, kind: Any) -> jax.Array:
             return jnp.asarray(np.broadcast_to(value, self.sweep).reshape(cells), kind)

@@ -111,24 +111,25 @@ def accuracies(
     labels: Any,
     change: Callable[..., Params] | None = None,
     numbers: tuple[Any, ...] = (),
+    own: tuple[Any, ...] = (),
 ) -> jax.Array:
     """Share of examples that each network gets right, ``(E,)``; one network after the other.
 
-    change : ``change(params, *numbers)`` of the hidden layers, before.
+    change : ``change(params, *numbers, *own)`` of the hidden layers, before; `own` lead with E.
     """
     kind = jax.tree.leaves(values[0])[0].dtype
     shown = jnp.asarray(images, kind), jnp.asarray(labels)
-    return _accuracies(graph, values, *shown, change, numbers)
+    return _accuracies(graph, values, *shown, change, numbers, own)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 4))
 def _accuracies(
-    graph: Any, values: Any, images: Any, labels: Any, change: Any, numbers: Any
+    graph: Any, values: Any, images: Any, labels: Any, change: Any, numbers: Any, own: Any
 ) -> jax.Array:
-    def one(own: Any) -> jax.Array:
-        params, rest = own
+    def one(network: Any) -> jax.Array:
+        (params, rest), given = network
         if change is not None:
-            params = with_hidden(params, change(hidden(params), *numbers))
+            params = with_hidden(params, change(hidden(params), *numbers, *given))
         return tested(graph, params, rest, images, labels)
 
-    return lax.map(one, values)
+    return lax.map(one, (values, own))

@@ -60,7 +60,7 @@ def add_noise(params: Params, layer: int, law: laws.Law, *, key: jax.Array) -> P
     weights, biases = params[index]
     weights = jnp.asarray(weights)
     below = fan_in(weights)
-    words = noise.words(noise.child(noise.seed(key), 0, 0), (below, weights.shape[-1]))
+    words = noise.words(noise.child(noise.seed(key), index, 2), (below, weights.shape[-1]))
     draw = law.unit(words, weights.dtype) * (jnp.asarray(law.scale, weights.dtype) / below**0.5)
     changed = list(params)
     changed[index] = (weights + draw.reshape(weights.shape), biases)

@@ -29,10 +29,33 @@ class Place(NamedTuple):
     seconds: dict[str, float]
 
 
+class _Other(Exception):
+    """A file of another run."""
+
+
+def _plain(leaf: Any) -> np.ndarray:
+    """An array as it can be kept: keys as words, types that NumPy does not know as bits."""
+    if _is_key(leaf):
+        return np.asarray(jax.random.key_data(leaf))
+    array = np.asarray(leaf)
+    return array.view(f"u{array.itemsize}") if array.dtype.kind == "V" else array
+
+
+def _like(leaf: Any, array: np.ndarray) -> jax.Array:
+    """The inverse of ``_plain``, for an array like `leaf`."""
+    if _is_key(leaf):
+        return jax.random.wrap_key_data(jax.numpy.asarray(array), impl=jax.random.key_impl(leaf))
+    return jax.numpy.asarray(array.view(leaf.dtype) if leaf.dtype.kind == "V" else array)
+
+
+def _is_key(leaf: Any) -> bool:
+    return bool(jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key))
+
+
 def save(path: Path, digest: str, place: Place) -> None:
     """Write a run to `path`."""
     arrays: dict[str, Any] = {"mark": digest, "done": place.done, "records": len(place.history)}
-    arrays |= {f"state.{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(place.state))}
+    arrays |= {f"state.{i}": _plain(x) for i, x in enumerate(jax.tree.leaves(place.state))}
     arrays |= {f"seconds.{name}": value for name, value in place.seconds.items()}
     for i, record in enumerate(place.history):
         arrays |= {f"record.{i}.{name}": value for name, value in record.items()}
@@ -52,22 +75,23 @@ def load(path: Path, digest: str, start: Place) -> Place:
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = dict(file)
-        found = str(arrays["mark"])
+        if str(arrays["mark"]) != digest:
+            raise _Other
         records = [dict[str, Any]() for _ in range(int(arrays["records"]))]
         for name, array in arrays.items():
             if name.startswith("record."):
                 _, i, own = name.split(".", 2)
                 records[int(i)][own] = array
         leaves, tree = jax.tree.flatten(start.state)
-        state = [jax.numpy.asarray(arrays[f"state.{i}"]) for i in range(len(leaves))]
+        state = [_like(leaf, arrays[f"state.{i}"]) for i, leaf in enumerate(leaves)]
         done = int(arrays["done"])
         seconds = {name: float(arrays[f"seconds.{name}"]) for name in start.seconds}
+    except _Other:
+        raise ValueError(
+            f"checkpoint={str(path)!r} belongs to another run: give another path, or delete it"
+        ) from None
     except DAMAGE as error:
         raise ValueError(
             f"checkpoint={str(path)!r} cannot be read ({error}): delete it to start anew"
         ) from error
-    if found != digest:
-        raise ValueError(
-            f"checkpoint={str(path)!r} belongs to another run: give another path, or delete it"
-        )
     return Place(done, jax.tree.unflatten(tree, state), tuple(records), seconds)

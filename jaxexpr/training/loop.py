@@ -28,7 +28,9 @@ Tracker = Callable[[Snapshot], Mapping[str, Any]]
 
 _SAVED_EVERY = 5.0  # seconds
 _STEP_SECONDS = 1.0  # of one call
-_SPENT = ("training", "first_look", "testing", "tracking")
+_SPENT = ("first_step", "training", "first_look", "testing", "tracking")
+_FORMAT = 1  # to be raised when the same arguments train other networks
+_ADAM = optax.adam(1e-3)  # one for all runs: a step is compiled for its optimiser
 
 
 def train(
@@ -84,7 +86,8 @@ def train(
     together : ``"vmap"``, all networks in each operation, or ``"map"``, one network after the
         other; the faster of the two on this backend unless said.
     checkpoint : file in which the run is kept, every few seconds and at its end; a run that finds
-        it goes on from there and ends with the same bits as if it had never stopped.
+        it goes on from there and ends with the same bits as if it had never stopped. A run with
+        other arguments is refused; trackers of your own are known by their names alone.
     progress, title : of the bar; None shows it on a terminal.
 
     Returns
@@ -121,7 +124,7 @@ def train(
         networks=checks.integer("networks", networks),
         classes=classes,
         batch=batch,
-        optimiser=optax.adam(1e-3) if optimiser is None else optimiser,
+        optimiser=_ADAM if optimiser is None else optimiser,
         prune=prune,
         norm=norm,
         after=None if after is None else tuple(after),
@@ -148,12 +151,18 @@ def train(
         else:
             path = Path(checkpoint)
             key_data = (str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key)))
-            looks = [getattr(t, "__qualname__", type(t).__qualname__) for t in trackers]
-            mark = digest(wanted, key_data, given, held_out, stops, looks, together)
+            looks = [_identity(tracker) for tracker in trackers]
+            mark = digest(_FORMAT, wanted, key_data, given, held_out, stops, looks, together)
             if path.exists():
                 start = kept.load(path, mark, start)
             place = run.to_the_end(start, lambda place: kept.save(path, mark, place), bar)
         return _fit(net, shape, run, stops, place)
+
+
+def _identity(tracker: Tracker) -> str:
+    """What ``track`` says that a tracker is; of one of the user's own its name."""
+    name = getattr(tracker, "__qualname__", type(tracker).__qualname__)
+    return str(getattr(tracker, "identity", name))
 
 
 def _layers(only: Any, net: Network) -> Any:
@@ -202,7 +211,7 @@ class _Run:
         self._images = jnp.asarray(given.images, net.dtype)
         self._labels = jnp.asarray(given.labels)
         self._test, self._stops, self._trackers = test, stops, trackers
-        self._count = len(drawn.held.only)
+        self._count, self._compiled = len(drawn.held.only), False
         self.an_epoch = len(given.labels) // drawn.plan.batch
         self._advance = ensembles.advancing(drawn.plan, together, self._count)
 
@@ -239,11 +248,11 @@ class _Run:
         began = time.monotonic()
         told = (self._images, self._labels, np.int32(number), np.int32(first), np.int32(last))
         state = jax.block_until_ready(self._advance(self._held, place.state, *told))
-        seconds = place.seconds["training"] + time.monotonic() - began
+        name = "training" if self._compiled else "first_step"
+        self._compiled = True
+        seconds = place.seconds[name] + time.monotonic() - began
         return place._replace(
-            done=place.done + last - first,
-            state=state,
-            seconds=place.seconds | {"training": seconds},
+            done=place.done + last - first, state=state, seconds=place.seconds | {name: seconds}
         )
 
     def snapshot(self, place: kept.Place) -> Snapshot:

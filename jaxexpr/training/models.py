@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 
 from jaxexpr import activations, checks, laws, noise
@@ -169,6 +170,8 @@ def placed_norms(net: Network, norm: str | None, after: Sequence[int] | None) ->
     checks.one_of("norm", norm, NORMS)
     if after is None:
         return tuple(i for i, op in enumerate(net.ops, start=1) if hasattr(op, "fan_in"))
+    if np.ndim(after) != 1:
+        raise ValueError(f"after={checks.shown(after)}: give numbers of layers, such as (2, 6)")
     places = tuple(checks.integer(f"after[{i}]", n) for i, n in enumerate(after))
     for i, place in enumerate(places):
         if place > net.depth:

@@ -41,7 +41,10 @@ class Snapshot:
         return hidden(self.values[0])
 
     def network(self, index: int) -> Params:
-        """``(W, b)`` of each hidden layer of one network, NumPy float64: for exact counts."""
+        """``(W, b)`` of each hidden layer of one network, NumPy float64: for exact counts.
+
+        Layers alone: with `norm` the network is more than they, see ``model``.
+        """
         return jax.tree.map(lambda x: np.asarray(x[index], np.float64), self.params)
 
     def model(self, index: int) -> Classifier:
@@ -66,8 +69,9 @@ class Fit:
     history : name to ``(records, *shape, ...)``, NumPy: ``loss`` and ``train_accuracy`` (means over
         the examples seen since the record before, on the labels that the network was given; NaN at
         the first), ``test_accuracy``, and what the trackers found.
-    seconds : spent on ``training``; on ``first_look``, the record before it, which compiles what
-        tests and trackers run; on ``testing`` and ``tracking`` at all other records.
+    seconds : spent on ``first_step`` of each start, which compiles; on all other ``training``; on
+        ``first_look``, the record before it, which compiles what tests and trackers run; on
+        ``testing`` and ``tracking`` at all other records.
     last : the networks at the end.
     """
 
@@ -82,6 +86,7 @@ class Fit:
     def params(self, *index: int) -> Params:
         """``(W, b)`` of each hidden layer of one trained network, NumPy in its precision.
 
+        Layers alone: with `norm` the network is more than they, see ``model``.
         ``fit.params(0)``, or ``fit.params(2, 0)`` for the first network of a sweep's third cell.
         """
         return jax.tree.map(lambda x: np.asarray(x[self._flat(index)]), self.last.params)
@@ -91,7 +96,12 @@ class Fit:
         return self.last.model(self._flat(index))
 
     def accuracy(
-        self, examples: Any, *, change: Callable[..., Params] | None = None, numbers: Any = ()
+        self,
+        examples: Any,
+        *,
+        change: Callable[..., Params] | None = None,
+        numbers: Any = (),
+        own: Any = (),
     ) -> np.ndarray:
         """Share of `examples` that each trained network classifies as their labels say.
 
@@ -102,6 +112,8 @@ class Fit:
             layer, pruning.
         numbers : a number or a tuple of them, passed on to `change` after the layers; other ones
             compile nothing anew.
+        own : an array ``sweep + (networks,) + (...)`` or a tuple of them: each network's own entry
+            is passed on after `numbers`. A seed, for example.
 
         Returns
         -------
@@ -109,9 +121,17 @@ class Fit:
         """
         found = as_examples("examples", examples, self.net)
         numbers = numbers if isinstance(numbers, tuple) else (numbers,)
+        each = [np.asarray(x) for x in (own if isinstance(own, tuple) else (own,))]
+        for i, array in enumerate(each):
+            if array.shape[: len(self.shape)] != self.shape:
+                raise ValueError(
+                    f"own[{i}] has shape {array.shape} and networks have {self.shape}: give an "
+                    "entry for each network"
+                )
+        flat = tuple(x.reshape(-1, *x.shape[len(self.shape) :]) for x in each)
         with precision(self.net.dtype):
             shares = ensembles.accuracies(
-                self.last.graph, self.last.values, found.images, found.labels, change, numbers
+                self.last.graph, self.last.values, found.images, found.labels, change, numbers, flat
             )
         return np.asarray(shares).reshape(self.shape)
 

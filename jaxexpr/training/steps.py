@@ -72,13 +72,17 @@ class Plan:
     prune: Prune | None = None
 
 
-def begin(plan: Plan, model: nnx.Module, *, sparse: bool) -> State:
-    """Return the state of an untrained model; if `sparse`, weights that are 0 stay so."""
+def begin(plan: Plan, model: nnx.Module, *, sparse: tuple[bool, ...]) -> State:
+    """Return the state of an untrained model.
+
+    sparse : of each hidden layer, whether weights that are 0 stay so.
+    """
     parts: Any = nnx.split(model, nnx.Param, ...)
     _, params, rest = parts
     masks: tuple[jax.Array, ...] = ()
-    if sparse or plan.prune is not None:
-        masks = tuple((w != 0) | (not sparse) for w, _ in hidden(params))
+    if any(sparse) or plan.prune is not None:
+        pairs = zip(hidden(params), sparse, strict=True)
+        masks = tuple((w != 0) | (not keep) for (w, _), keep in pairs)
     start = plan.optimiser.init(params)
     zero = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
     return State(params, rest, start, masks, zero, jnp.zeros((), jnp.int32))

@@ -19,6 +19,7 @@ from jax import lax
 
 from jaxexpr import checks, exact
 from jaxexpr.curves import Curve, as_curve
+from jaxexpr.identity import digest
 from jaxexpr.kernels import measure
 from jaxexpr.networks import MLP, Params
 from jaxexpr.propagation import Nodes
@@ -27,6 +28,12 @@ from jaxexpr.training.interventions import fan_in
 from jaxexpr.training.snapshots import Snapshot
 
 Tracker = Callable[[Snapshot], Mapping[str, Any]]
+
+
+def identified(look: Tracker, *what: Any) -> Tracker:
+    """Say what a tracker looks at, so that a checkpoint is not continued with another one."""
+    vars(look)["identity"] = digest(look.__qualname__, what)
+    return look
 
 
 def weight_scale() -> Tracker:
@@ -43,7 +50,7 @@ def weight_scale() -> Tracker:
         ]
         return {"weight_scale": np.stack(scales, axis=-1)}
 
-    return look
+    return identified(look)
 
 
 def density() -> Tracker:
@@ -55,7 +62,7 @@ def density() -> Tracker:
         ]
         return {"density": np.stack(shares, axis=-1)}
 
-    return look
+    return identified(look)
 
 
 def _all_but_first(array: Any) -> tuple[int, ...]:
@@ -85,7 +92,7 @@ def lengths(curve: Curve, *, points: int = 100, name: str = "length") -> Tracker
         speeds = _speeds(now.graph, now.values, curve.astype(kind), t)
         return {name: np.asarray(speeds, np.float64) * (high - low)}
 
-    return look
+    return identified(look, curve, points, name)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -115,13 +122,14 @@ def measures(curve: Curve, *, probes: Any = ("length", "growth"), **options: Any
     curve = as_curve("curve", curve)
 
     def look(now: Snapshot) -> dict[str, Any]:
+        _alone(now, "measures")
         net: dict[str, Any] = {"activation": now.net.activation}
         if not isinstance(now.net, MLP):
             net = {"net": now.net}
         each = _each(now, lambda own: measure(own, curve, probes=probes, **net, **options))
         return {name: np.stack([found[name] for found in each]) for name in each[0]}
 
-    return look
+    return identified(look, curve, probes, sorted(options.items()))
 
 
 def regions(lines: Sequence[Curve], *, name: str = "regions") -> Tracker:
@@ -139,7 +147,7 @@ def regions(lines: Sequence[Curve], *, name: str = "regions") -> Tracker:
         counts = [[found.counts[-1] for found in lines] for lines in each]
         return {name: np.array(counts, np.float64)}
 
-    return look
+    return identified(look, family, name)
 
 
 def distances(x: Any, *, name: str = "distance") -> Tracker:
@@ -160,7 +168,7 @@ def distances(x: Any, *, name: str = "distance") -> Tracker:
         ]
         return {name: np.stack(each)}
 
-    return look
+    return identified(look, x, name)
 
 
 def plane(origin: Any, u: Any, v: Any, half_width: float = 1.0, *, name: str = "plane") -> Tracker:
@@ -170,17 +178,18 @@ def plane(origin: Any, u: Any, v: Any, half_width: float = 1.0, *, name: str = "
     ----------
     origin, u, v, half_width : as of ``jaxexpr.exact.plane``.
     """
+    where = (origin, u, v, half_width)
 
     def look(now: Snapshot) -> dict[str, Any]:
         _connected(now, "plane")
-        where, activation = (origin, u, v, half_width), now.net.activation
+        activation = now.net.activation
         counts = [
             exact.plane(own, *where, activation=activation).counts
             for own in map(now.network, range(now.count))
         ]
         return {name: np.array(counts, np.float64)}
 
-    return look
+    return identified(look, where, name)
 
 
 def _each(now: Snapshot, find: Callable[[Params], Any]) -> list[Any]:
@@ -193,8 +202,19 @@ def _each(now: Snapshot, find: Callable[[Params], Any]) -> list[Any]:
 
 
 def _connected(now: Snapshot, what: str) -> None:
-    if not isinstance(now.net, MLP) or jax.tree.leaves(now.values[1]):
+    if not isinstance(now.net, MLP):
         raise ValueError(
             f"track.{what} counts in fully connected layers, and this network has other ones: use "
             "jaxexpr.exact.pieces_of with snapshot.model(i) in a tracker of your own"
+        )
+    _alone(now, what)
+
+
+def _alone(now: Snapshot, what: str) -> None:
+    """Refuse networks that are more than their layers."""
+    if jax.tree.leaves(now.values[1]):
+        raise ValueError(
+            f"track.{what} measures layers with weights, and this network has norm= between them: "
+            "use track.lengths, or jaxexpr.exact.pieces_of with snapshot.model(i) in a tracker of "
+            "your own"
         )
