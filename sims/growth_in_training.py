@@ -119,7 +119,8 @@ def check(data: xr.Dataset) -> Findings:
     by_network = trained.mean(axis=(0, 3))  # (network, kind)
     claims.append(
         above(
-            "growth is larger between classes than within one", by_network[:, 1] - by_network[:, 0]
+            "growth is larger between classes than within one, on these lines",
+            by_network[:, 1] - by_network[:, 0],
         )
     )
     lines = trained.mean(axis=0).reshape(trained.shape[1], -1)  # (network, line)
