@@ -30,7 +30,7 @@ from jaxexpr.training.snapshots import Snapshot
 Tracker = Callable[[Snapshot], Mapping[str, Any]]
 
 
-def identified(look: Tracker, *what: Any) -> Tracker:
+def _identified(look: Tracker, *what: Any) -> Tracker:
     """Say what a tracker looks at, so that a checkpoint is not continued with another one."""
     vars(look)["identity"] = digest(look.__qualname__, what)
     return look
@@ -50,7 +50,7 @@ def weight_scale() -> Tracker:
         ]
         return {"weight_scale": np.stack(scales, axis=-1)}
 
-    return identified(look)
+    return _identified(look)
 
 
 def density() -> Tracker:
@@ -62,7 +62,7 @@ def density() -> Tracker:
         ]
         return {"density": np.stack(shares, axis=-1)}
 
-    return identified(look)
+    return _identified(look)
 
 
 def _all_but_first(array: Any) -> tuple[int, ...]:
@@ -92,7 +92,7 @@ def lengths(curve: Curve, *, points: int = 100, name: str = "length") -> Tracker
         speeds = _speeds(now.graph, now.values, curve.astype(kind), t)
         return {name: np.asarray(speeds, np.float64) * (high - low)}
 
-    return identified(look, curve, points, name)
+    return _identified(look, curve, points, name)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -129,7 +129,7 @@ def measures(curve: Curve, *, probes: Any = ("length", "growth"), **options: Any
         each = _each(now, lambda own: measure(own, curve, probes=probes, **net, **options))
         return {name: np.stack([found[name] for found in each]) for name in each[0]}
 
-    return identified(look, curve, probes, sorted(options.items()))
+    return _identified(look, curve, probes, sorted(options.items()))
 
 
 def regions(lines: Sequence[Curve], *, name: str = "regions") -> Tracker:
@@ -147,7 +147,7 @@ def regions(lines: Sequence[Curve], *, name: str = "regions") -> Tracker:
         counts = [[found.counts[-1] for found in lines] for lines in each]
         return {name: np.array(counts, np.float64)}
 
-    return identified(look, family, name)
+    return _identified(look, family, name)
 
 
 def distances(x: Any, *, name: str = "distance") -> Tracker:
@@ -168,7 +168,7 @@ def distances(x: Any, *, name: str = "distance") -> Tracker:
         ]
         return {name: np.stack(each)}
 
-    return identified(look, x, name)
+    return _identified(look, x, name)
 
 
 def plane(origin: Any, u: Any, v: Any, half_width: float = 1.0, *, name: str = "plane") -> Tracker:
@@ -189,7 +189,7 @@ def plane(origin: Any, u: Any, v: Any, half_width: float = 1.0, *, name: str = "
         ]
         return {name: np.array(counts, np.float64)}
 
-    return identified(look, where, name)
+    return _identified(look, where, name)
 
 
 def _each(now: Snapshot, find: Callable[[Params], Any]) -> list[Any]:
