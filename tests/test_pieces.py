@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxexpr import MLP, activations, curves, laws, measure
+from jaxexpr.exact import starts
 from jaxexpr.exact.pieces import pieces, pieces_batch
 
 LEAKY = activations.leaky_relu(0.2)
@@ -305,3 +306,18 @@ def test_batches_must_fit():
         pieces_batch(network((2, 3)), [line, arc])
     with pytest.raises(ValueError, match="curves="):
         pieces_batch(network((2, 3)), [])
+
+
+def test_stretches_are_as_many_as_are_counted(rng):
+    x, y, z = rng.normal(size=(3, 4))
+    for curve, wanted in (
+        (curves.line(x, y), 1),
+        (curves.line(x, y, whole=True), 2),
+        (curves.polyline([x, y, z]), 2),
+        (curves.arc(x, y), 1),
+        (curves.circle(x, y), 4),
+        (curves.ellipse(x, y, z), 4),
+        (curves.semicircles(jax.random.key(0), x, y, planes=3), 6),
+    ):
+        assert starts.count(curve) == wanted, curve.kind
+        assert len(starts.begin(curve, 1, "float32")[0]) == wanted, curve.kind
