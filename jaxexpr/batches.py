@@ -43,9 +43,10 @@ def layout(net: Network, job: Job, budget: float, batch: int | None) -> tuple[in
     in_flight = one_cell * float(np.prod(shape[loops:]))
     if batch is None:
         # On CPU a batched product is slower than a plain one, and a loop over small networks is
-        # slower than a batch: together they fit the caches (measured at widths 8 to 784).
+        # slower than a batch: together they fit the caches (measured at widths 8 to 784). Exact
+        # pieces are sought and sorted, which a batch makes slower at all sizes.
         cpu = jax.default_backend() == "cpu"
-        most = min(budget, _CPU_BATCH_BYTES) if cpu else budget
+        most = min(budget, 0 if job.exact else _CPU_BATCH_BYTES) if cpu else budget
         batch = int(np.clip(most // in_flight, 1, 64 if cpu else 1024))
     batch = checks.integer("batch", batch)
     kept = 12 * job.kept(net) * int(np.prod(shape))

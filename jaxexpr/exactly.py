@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxexpr import checks, noise
 from jaxexpr.curves import Curve
@@ -27,21 +28,44 @@ from jaxexpr.theory.mean_field import mean_field_growth
 POINTS = 16  # of a stretch at which crossings are guessed
 SPREAD = 0.08  # margin of the guess, for each layer below
 ROW_ARRAYS = 8  # arrays of the size of a stretch's image that are alive at a time
+LEAST_ROWS = 64  # of a part of a curve
 
 
 class Room(NamedTuple):
-    """Into how many parts each of the curve's own stretches is cut, and room for one part.
+    """Room for what is found along a curve, or along a part of it.
 
+    Attributes
+    ----------
     plan : of all layers; or of all but the last, whose crossings alone are then counted.
+    stretches : of the curve, which are side by side unless it is cut.
+    numbers : that a row holds for each unit: 1 on straight stretches, 3 on arcs.
+    cut : whether the curve is gone through in parts, each as long as the room allows.
     """
 
-    parts: int
     plan: tuple[rooms.Block, ...]
+    stretches: int = 1
+    numbers: int = 1
+    cut: bool = False
+
+    def row_bytes(self, net: Network) -> float:
+        """Memory for one row of one network, in each of the stretches that are side by side."""
+        beside = 1 if self.cut else self.stretches
+        numbers = ROW_ARRAYS * self.numbers * beside * max(net.widths)
+        return float(np.dtype(net.dtype).itemsize * numbers)
 
     def bytes(self, net: Network) -> float:
-        """Memory for one part of one network."""
-        itemsize = np.dtype(net.dtype).itemsize
-        return float(ROW_ARRAYS * itemsize * self.plan[-1].size * max(net.widths))
+        """Memory for one network."""
+        held = self.held_bytes(net) if self.holds(net) else 0.0
+        return self.row_bytes(net) * self.plan[-1].size + held
+
+    def held_bytes(self, net: Network) -> float:
+        """Memory for the weights of all layers."""
+        weights = sum(a * b for a, b in zip(net.widths, net.widths[1:], strict=False))
+        return float(np.dtype(net.dtype).itemsize * weights)
+
+    def holds(self, net: Network) -> bool:
+        """Whether weights are drawn once for all parts: where they are no more than the rows."""
+        return self.cut and self.held_bytes(net) <= self.row_bytes(net) * self.plan[-1].size
 
 
 def first_room(net: Network, curve: Curve, *, counted: bool = False) -> Room:
@@ -55,7 +79,8 @@ def first_room(net: Network, curve: Curve, *, counted: bool = False) -> Room:
         cut += [(low, min(most, end - low)) for low in range(run.first, end, most)]
     levels = len(net.activation.breakpoints or ())
     own = starts.count(curve)
-    return Room(1, rooms.guess(cut, net.widths[1:], levels, own, _shares(net, curve, own)))
+    plan = rooms.guess(cut, net.widths[1:], levels, own, _shares(net, curve, own))
+    return Room(plan, own, 1 if curve.kind in starts.STRAIGHT else 3)
 
 
 def _shares(net: Network, curve: Curve, stretches: int) -> list[float] | None:
@@ -109,14 +134,18 @@ def more_room(room: Room, needed: np.ndarray, net: Network, budget: float) -> Ro
     if not rooms.lacks(room.plan, needed).any():
         return None
     worst = needed.reshape(-1, *needed.shape[-2:]).max(axis=0)
+    if room.cut:  # it lacked room at one point, however short the part
+        return room._replace(plan=rooms.grown(room.plan, worst, foresight=0))
     return within(room._replace(plan=rooms.grown(room.plan, worst)), net, budget)
 
 
 def within(room: Room, net: Network, budget: float) -> Room:
-    """The room cut into as many parts as the memory asks for."""
-    while room.bytes(net) > budget and room.plan[-1].size > 64:
-        room = Room(2 * room.parts, rooms.halved(room.plan))
-    return room
+    """The room; or that for parts of the curve, where the memory holds no more."""
+    if room.cut or room.bytes(net) <= budget:
+        return room
+    cut = room._replace(cut=True)
+    rows = max(int(budget / cut.row_bytes(net)), LEAST_ROWS)
+    return cut._replace(plan=rooms.shortened(room.plan, rows))
 
 
 def measured(
@@ -140,14 +169,20 @@ def measured(
     for indices in spans:
         sizes = net.widths[indices[0]], net.widths[indices[0] + 1]
         specs = jax.tree.map(lambda *x: jnp.stack(x), *(net.layer(i) for i in indices))
-        slices = (jnp.asarray(indices, jnp.int32), specs)
-        layers.append((slices, drawing(seed, *sizes, dtype)))
-    begun = starts.begin(curve, room.parts, dtype)
+        slices: Any = (jnp.asarray(indices, jnp.int32), specs)
+        draw: Any = drawing(seed, *sizes, dtype)
+        if room.holds(net):
+            slices, draw = lax.map(draw, slices), lambda pair: pair
+        layers.append((slices, draw))
+    begun = starts.begin(curve, 1, dtype)
 
     def through(stretch: Any) -> stretches.Said:
         return stretches.through(stretch, layers, net.activation, room.plan, counting(beside))
 
-    said = stretches.over(through, begun, room.parts)
+    if room.cut:
+        said = stretches.in_parts(through, begun, room.plan)
+    else:
+        said = stretches.over(through, begun, 1)
     totals, _ = stretches.total(said)
     counts = stretches.level_totals(said.extra) if beside else ()
     found = numbers(totals, jnp.sum(said.start), counts, beside)

@@ -40,6 +40,10 @@ class Job(Hashable, Protocol):
     def identity(self) -> Any:
         """All that tells this job's numbers from those of another."""
 
+    @property
+    def exact(self) -> bool:
+        """Whether some numbers come from exact pieces."""
+
     def bytes(self, net: Any) -> float:
         """Memory of one network, one cell of a sweep."""
 
@@ -75,12 +79,17 @@ class Along:
 
     def how(self, name: str) -> tuple[str, int]:
         item = next(p for p in self.passes if name in probe_names((p,)))
-        parts = 1 if item.room is None else item.room.parts
-        return item.method + (f" in {parts} parts" if parts > 1 else ""), item.nodes.count
+        cut = item.room is not None and item.room.cut
+        parts = f" in parts of up to {item.room.plan[-1].size} pieces" if cut else ""
+        return item.method + parts, item.nodes.count
 
     @property
     def identity(self) -> Any:
         return [(item.nodes, item.gram, item.probes) for item in self.passes]
+
+    @property
+    def exact(self) -> bool:
+        return any(item.method == "exact" for item in self.passes)
 
     def bytes(self, net: Any) -> float:
         size = np.dtype(net.dtype).itemsize

@@ -100,6 +100,10 @@ class Perturbed:
     def identity(self) -> Any:
         return "perturbations"
 
+    @property
+    def exact(self) -> bool:
+        return False
+
     def bytes(self, net: Any) -> float:
         size = np.dtype(net.dtype).itemsize
         return float(size * (2 * net.widest + 4 * net.depth * max(net.widths)))

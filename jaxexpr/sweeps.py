@@ -153,6 +153,10 @@ class Sweep:
     def identity(self) -> Any:
         return dataclasses.replace(self, rooms=())
 
+    @property
+    def exact(self) -> bool:
+        return not self.points
+
     def bytes(self, net: Any) -> float:
         size, widest = np.dtype(net.dtype).itemsize, max(net.widths)
         held = size * sum(a * b for a, b in zip(net.widths, net.widths[1:], strict=False))

@@ -4,8 +4,11 @@ import jax
 import numpy as np
 import pytest
 
-from jaxexpr import MLP, curves, estimate, kernel, laws, measure
+from jaxexpr import MLP, crossings, curves, estimate, kernel, laws, measure
 from jaxexpr.exact.pieces import pieces
+from jaxexpr.exact.room import lacks, shortened
+from jaxexpr.exactly import first_room, measured
+from jaxexpr.networks import precision
 
 KEY = jax.random.key(11)
 PROBES = ("length", "growth", "growth_squared", "log_growth", "length_ratio", "log_length")
@@ -80,18 +83,62 @@ def test_networks_that_need_more_room_are_measured_again():
     assert np.all(missed < 0.01 * found["transitions"].mean)
 
 
-def test_a_curve_is_cut_where_memory_is_short_and_says_so():
+SHORT = {
+    "arc": curves.arc(*3 * np.random.default_rng(1).normal(size=(2, 16))),
+    "infinite": curves.line(*ENDS, whole=True),
+    "polyline": curves.polyline(3 * np.random.default_rng(2).normal(size=(5, 16))),
+}
+
+
+@pytest.mark.parametrize("kind", SHORT)
+def test_a_curve_is_cut_where_memory_is_short_and_says_so(kind):
     net = MLP(
         (16, 32, 32, 32), laws.Gaussian(6.0), laws.Gaussian(0.5), "hard_tanh", dtype="float64"
     )
-    arc = curves.arc(*3 * np.random.default_rng(1).normal(size=(2, 16)))
-    options = {"key": KEY, "draws": 3, "probes": "transitions"}
-    whole = estimate(net, arc, **options)["transitions"]
-    parts = estimate(net, arc, memory=2e5, **options)["transitions"]
-    np.testing.assert_allclose(parts.mean, whole.mean, rtol=1e-12)
-    assert whole.method == "exact"
-    assert parts.method.startswith("exact in ")
-    assert "parts" in repr(parts)
+    probes = COUNTS if kind == "infinite" else COUNTS + PROBES
+    options = {"key": KEY, "draws": 3, "probes": probes, "method": "exact"}
+    whole, parts = (estimate(net, SHORT[kind], memory=m, **options) for m in (None, 2e5))
+    for name in probes:
+        np.testing.assert_allclose(parts[name].mean, whole[name].mean, rtol=1e-11)
+    assert whole["pieces"].method == "exact"
+    assert parts["pieces"].method.startswith("exact in parts of up to ")
+    assert "parts" in repr(parts["pieces"])
+
+
+def test_parts_have_room_for_any_number_of_pieces():
+    net = MLP((16, 48, 48), laws.Gaussian(1.5), laws.Gaussian(0.5), dtype="float64")
+    curve = curves.polyline(3 * np.random.default_rng(2).normal(size=(9, 16)))
+    ample = first_room(net, curve)
+    small = ample._replace(plan=shortened(ample.plan, 24), cut=True)
+    made = []
+    for room in (ample, small):
+
+        def run(key, room=room):
+            found, _, needed = measured(net, key, curve, room, (0.5,))
+            return {str(name): value for name, (value, _) in found.items()}, needed
+
+        with precision(net.dtype):
+            made.append(jax.tree.map(np.asarray, jax.jit(run)(KEY)))
+        assert not lacks(room.plan, made[-1][1])
+    (whole, _), (parts, _) = made
+    assert whole["pieces"][-1] > 8 * small.plan[-1].size
+    for name in ("transitions", "pieces", "0.5"):
+        np.testing.assert_array_equal(parts[name], whole[name])
+    np.testing.assert_allclose(parts["length"], whole["length"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("far", [1, 2])
+@pytest.mark.parametrize("name", ["relu", "hard_tanh"])
+def test_more_crossings_at_one_point_than_there_was_room_for(name, far):
+    # Without biases all units are 0 at the origin: at the end of a part, or inside of one, and
+    # then, if they are ReLU units, no part is short enough.
+    net = MLP((16, 64), laws.Gaussian(6.0), laws.Zero(), name, dtype="float64")
+    counts = (*COUNTS, crossings(0.0))
+    options = {"key": KEY, "draws": 2, "probes": counts, "method": "exact"}
+    found = estimate(net, curves.line(-ENDS[0], far * ENDS[0]), memory=1e4, **options)
+    assert found["crossings(0)"].mean == 64
+    assert found["pieces"].mean == (2 if name == "relu" else found["transitions"].mean + 1)
+    assert "parts" in found["pieces"].method
 
 
 def test_a_kernel_has_no_number_where_there_is_no_room():

@@ -99,18 +99,20 @@ def _coarse(number: float) -> int:
     return bucket(number) if number > COARSE else 2 ** math.ceil(math.log2(max(number, 8)))
 
 
-def grown(plan: tuple[Block, ...], needed: np.ndarray) -> tuple[Block, ...]:
+def grown(
+    plan: tuple[Block, ...], needed: np.ndarray, foresight: int = FORESIGHT
+) -> tuple[Block, ...]:
     """More room where it was missing.
 
     needed : the largest number of new rows, and of rows, of each layer ``(depth, 2)``. Layers above
-        the first that lacked room saw too few rows; the next few are taken to go on growing as the
-        last ones below did.
+        the first that lacked room saw too few rows; the next few, `foresight`, are taken to go on
+        growing as the last ones below did.
     """
     new, size = (np.array(column, float) for column in needed.T)
     first = int(np.argmax(short(plan, needed).any(axis=-1)))
     rate = max(new[first] / max(new[first - 1], 1), 1.0) if first else 1.0
     for layer in range(first + 1, len(new)):
-        factor = min(rate, 8.0) if layer <= first + FORESIGHT else 1.0
+        factor = min(rate, 8.0) if layer <= first + foresight else 1.0
         new[layer] = max(new[layer - 1] * factor, new[layer])
         size[layer] = max(size[layer - 1] + new[layer], size[layer])
     found = []
@@ -124,6 +126,29 @@ def grown(plan: tuple[Block, ...], needed: np.ndarray) -> tuple[Block, ...]:
 def halved(plan: tuple[Block, ...]) -> tuple[Block, ...]:
     """Room for stretches half as long."""
     return tuple(b._replace(new=bucket(b.new / 2), size=bucket(b.size / 2)) for b in plan)
+
+
+def shortened(plan: tuple[Block, ...], rows: int) -> tuple[Block, ...]:
+    """Room for stretches of about so many rows.
+
+    The layers of the last block, where most rows are, get room of their own each: there many
+    stretches share a compilation.
+    """
+    last, below = plan[-1], plan[-2].size if len(plan) > 1 else 2
+    rate = max(last.size / below, 1.0) ** (1 / last.layers)
+    single = []
+    for i in range(last.layers):
+        less = rate ** (i + 1 - last.layers)
+        new, size = math.ceil(last.new * less), math.ceil(last.size * less)
+        single.append(Block(last.first + i, 1, new, size))
+
+    def scaled(number: int) -> int:
+        mean = number * rows / last.size
+        return min(_fine(mean + 4 * math.sqrt(mean) + 4), number)
+
+    found = [*plan[:-1], *single]
+    found = [b._replace(new=scaled(b.new), size=scaled(b.size)) for b in found]
+    return (*found[:-1], found[-1]._replace(size=min(rows, last.size)))
 
 
 def short(plan: tuple[Block, ...], needed: Any) -> Any:

@@ -77,6 +77,24 @@ def begin(curve: Curve, parts: int, dtype: Any) -> tuple[Any, ...]:
     return _pairs(angles), jnp.broadcast_to(one[None], (number, *one.shape))
 
 
+def between(stretch: tuple[Any, ...], low: jax.Array, high: jax.Array) -> tuple[Any, ...]:
+    """Return the part of one stretch of ``begin`` between two shares of it, 0 to 1.
+
+    An infinite stretch is shared out in homogeneous coordinates: its half begins where the weights
+    of its ends are equal.
+    """
+
+    def at(array: jax.Array, share: jax.Array) -> jax.Array:
+        return (1 - share) * array[0] + share * array[1]
+
+    t = jnp.stack([at(stretch[0], low), at(stretch[0], high)])
+    if len(stretch) == 2:
+        return t, stretch[1]
+    weight, points = (jnp.stack([at(x, low), at(x, high)]) for x in stretch[1:])
+    unit = jnp.where(weight > 0, weight, 1)
+    return t / unit, (weight > 0).astype(weight.dtype), points / unit[:, None]
+
+
 def _lead(curve: Curve, index: int) -> tuple[int, ...]:
     """Leading axis of an array of the curve that holds several points."""
     several = (curve.kind, index) in (("polyline", 0), ("semicircles", 2))

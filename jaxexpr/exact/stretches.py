@@ -13,12 +13,15 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxexpr.activations import Activation
-from jaxexpr.exact import arcs, crossings, levels, lines
+from jaxexpr.exact import arcs, crossings, levels, lines, starts
 from jaxexpr.exact.room import Block
 from jaxexpr.propagation import power_of_two
+
+FILLED = 0.85  # share of its room that a part of a curve is to fill
 
 
 class Totals(NamedTuple):
@@ -220,3 +223,78 @@ def over(function: Callable[[Any], Said], begun: tuple[Any, ...], parts: int) ->
     if begun[0].shape[0] == 1:
         return jax.tree.map(lambda x: x[None], function(jax.tree.map(lambda x: x[0], begun)))
     return jax.vmap(function)(begun) if parts == 1 else lax.map(function, begun)
+
+
+class _Way(NamedTuple):
+    """How far ``in_parts`` has come: the stretch, the share of it, the next part's share."""
+
+    stretch: jax.Array
+    low: jax.Array
+    width: jax.Array
+    any: jax.Array
+    said: Said
+
+
+def in_parts(
+    function: Callable[[Any], Said], begun: tuple[Any, ...], plan: tuple[Block, ...]
+) -> Said:
+    """One part of a curve after another, each as long as the room allows.
+
+    A part that lacks room is done again at half its length; what a part leaves of its room says how
+    long the next one is. So all parts together have room for any number of pieces, however they lie
+    along the curve; but for more crossings than there is room for at one point.
+
+    Returns
+    -------
+    What all of them say together, as of one stretch (leading axis 1); without rows.
+    """
+    number, dtype = begun[0].shape[0], begun[0].dtype
+    least = float(np.finfo(dtype).eps) * 2**7
+    room = np.concatenate([np.tile([[b.new, b.size]], (b.layers, 1)) for b in plan])
+    layers = len(room)
+
+    def measured(stretch: jax.Array, low: jax.Array, high: jax.Array) -> Said:
+        own = jax.tree.map(lambda x: x[stretch], begun)
+        return function(starts.between(own, low, high))._replace(rows=())
+
+    def step(way: _Way) -> _Way:
+        high = jnp.where(way.width < 1 - way.low, way.low + way.width, 1)
+        one = measured(way.stretch, way.low, high)
+        asked = one.needed[:layers]
+        lacks = jnp.any(asked > room.astype(np.int32))
+        kept = ~lacks | (way.width <= least)
+        both = jax.tree.map(lambda a, b: jnp.where(way.any, a, b), _joined(way.said, one), one)
+        said = jax.tree.map(lambda a, b: jnp.where(kept, a, b), both, way.said)
+        filled = jnp.max(asked.astype(dtype) / room.astype(dtype))
+        longer = jnp.clip(FILLED / jnp.maximum(filled, least), 0.5, 2) * (high - way.low)
+        width = jnp.where(lacks, way.width / 2, jnp.maximum(longer, least))
+        done = kept & (high == 1)
+        after = jnp.where(lacks & kept, number, way.stretch + done.astype(jnp.int32))
+        low = jnp.where(done, 0, jnp.where(kept, high, way.low))
+        return _Way(after, low, jnp.minimum(width, 1), way.any | kept, said)
+
+    first, none, whole = jnp.zeros((), jnp.int32), jnp.zeros((), dtype), jnp.ones((), dtype)
+    like = jax.eval_shape(measured, first, none, whole)
+    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), like)
+    way = _Way(first, none, whole, jnp.zeros((), bool), nothing)
+    said = lax.while_loop(lambda way: way.stretch < number, step, way).said
+    return jax.tree.map(lambda x: x[None], said)
+
+
+def _joined(one: Said, two: Said) -> Said:
+    """What two consecutive stretches say together."""
+    both = jax.tree.map(lambda *x: jnp.stack(x), one, two)
+    totals, _ = total(both)
+    extra = [
+        levels.Counted(level_totals([c]), a.first, b.last, a.sound & b.sound) if c else ()
+        for a, b, c in zip(one.extra, two.extra, both.extra, strict=True)
+    ]
+    return Said(
+        totals._replace(pieces=totals.pieces - 1),
+        one.first,
+        two.last,
+        jnp.maximum(one.needed, two.needed),
+        one.start + two.start,
+        (),
+        extra,
+    )
