@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import jaxexpr
@@ -145,6 +146,15 @@ def test_transitions_beside_their_grids(run):
     assert crossing["error"] <= crossing["within"]
     assert labelling["counts"][0] == 30  # 15 points, each plane met twice
     assert "all grids s" in text
+
+
+def test_memory_of_a_curve_in_parts(run):
+    text, report = run("memory.py", False)
+    (row,) = report["rows"]
+    assert "parts of up to" in row["method"]
+    assert row["all"] == sum(row["counts"])
+    np.testing.assert_allclose(row["counts"], row["expected"], rtol=0.25)
+    assert "[yes] depth 2: less than 4 GiB" in text
 
 
 def test_training_at_once_and_one_after_the_other(run):
