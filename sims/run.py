@@ -109,11 +109,16 @@ def turn(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Run:
-    """What a simulation is given to run with."""
+    """What a simulation is given to run with.
+
+    Attributes
+    ----------
+    earlier : seconds that training took before this run, which went on from there.
+    """
 
     def __init__(self, folder: Path, *, progress: bool | None, say: Any = print) -> None:
         self._folder, self._progress, self.say = folder, progress, say
-        self._began = time.monotonic()
+        self._began, self.earlier = time.monotonic(), 0.0
 
     def estimate(self, label: str, net: Any, curve: Any, **options: Any) -> Any:
         """``jaxexpr.estimate`` with a checkpoint, a progress bar and a line when it is done."""
@@ -144,6 +149,7 @@ class Run:
             say otherwise.
         """
         from jaxexpr import datasets, training
+        from jaxexpr.training.loop import FORMAT
 
         options = {
             "networks": config.draws, "epochs": config.epochs, "batch": config.batch,
@@ -151,7 +157,8 @@ class Run:
         if "test" not in options:
             options["test"] = datasets.load(config.data, "test")
         rest = sorted(options.items())
-        mark = digest(net, examples, config.seed, rest)[:16]
+        mark = digest(FORMAT, net, examples, config.seed, rest)[:16]
+        began = time.monotonic()
         fit = training.train(
             net,
             examples,
@@ -161,6 +168,7 @@ class Run:
             title=label,
             **options,
         )
+        self.earlier += max(sum(fit.seconds.values()) - (time.monotonic() - began), 0.0)
         last = fit.history["train_accuracy"][-1]
         found = f"train accuracy {100 * np.nanmean(last):.1f} %"
         tested = fit.history["test_accuracy"][-1]
@@ -257,8 +265,10 @@ def _simulate(
 ) -> xr.Dataset:
     partial = out / ".partial" / f"{name}-{fingerprint(config)}"
     began = time.monotonic()
-    data: xr.Dataset = module.simulate(config, Run(partial, progress=progress))
-    data.attrs |= results.provenance(dataclasses.asdict(config), time.monotonic() - began)
+    run = Run(partial, progress=progress)
+    data: xr.Dataset = module.simulate(config, run)
+    seconds = time.monotonic() - began + run.earlier
+    data.attrs |= results.provenance(dataclasses.asdict(config), seconds)
     label = preset if _is_preset(config, CATALOGUE[name].presets[preset]) else f"{preset}, changed"
     data.attrs |= {"simulation": name, "title": CATALOGUE[name].title, "preset": label}
     shutil.rmtree(partial, ignore_errors=True)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import linen, nnx
+from safetensors.numpy import load_file, save_file
 
 from jaxexpr import exact, from_arrays, from_flax, from_torch_state
 
@@ -122,12 +123,20 @@ def test_torch_state(rng):
 
 
 def test_torch_files(tmp_path, rng):
-    state = {"0.weight": rng.normal(size=(6, 4)), "2.weight": rng.normal(size=(2, 6))}
+    sizes = [4, *range(5, 17), 2]  # 12 layers: their names sort otherwise than they follow
+    state = {
+        f"{2 * i}.weight": rng.normal(size=(b, a))
+        for i, (a, b) in enumerate(zip(sizes, sizes[1:], strict=False))
+    }
     np.savez(tmp_path / "model.npz", **state)
+    save_file(state, tmp_path / "model.safetensors")
     with np.load(tmp_path / "model.npz") as file:
-        ((weights, biases),) = from_torch_state(file)
-    np.testing.assert_array_equal(weights, state["0.weight"].T)
-    assert not biases.any()
+        npz = from_torch_state(file)
+    for params in (npz, from_torch_state(load_file(tmp_path / "model.safetensors"))):
+        assert len(params) == 12
+        for (weights, biases), expected in zip(params, state.values(), strict=False):
+            np.testing.assert_array_equal(weights, expected.T)
+            assert not biases.any()
 
 
 def test_torch_itself(rng):

@@ -12,6 +12,8 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
+from jaxexpr import MLP, datasets, laws
+from jaxexpr.training import loop
 from sims import growth, run
 from sims.__main__ import main
 from sims.presets import CATALOGUE, PRESETS, TRAINING
@@ -169,3 +171,29 @@ def test_claims_and_verdicts_have_words():
     assert str(run.Claim("a", None, "b")).startswith("unresolved")
     assert str(run.Claim("a", True, "b")).startswith("seen")
     assert str(run.Claim("a", False, "b")).startswith("NOT SEEN")
+
+
+def test_networks_are_trained_once_and_their_time_counts(tmp_path, monkeypatch):
+    digits = datasets.load("digits")
+    net = MLP((64, 8), laws.Gaussian(1.5), laws.Zero())
+
+    @dataclasses.dataclass
+    class Config:
+        data: str = "digits"
+        draws: int = 2
+        epochs: float = 1.0
+        batch: int = 128
+        seed: int = 0
+
+    def trained(name):
+        one = run.Run(tmp_path / ".partial" / name, progress=False, say=lambda text: None)
+        return one, one.train("networks", net, digits, Config(), records=1)
+
+    (first, fit), (second, again) = trained("one"), trained("two")
+    assert first.earlier < 0.1
+    assert 0 < second.earlier <= sum(fit.seconds.values())
+    np.testing.assert_array_equal(fit.params(1)[0][0], again.params(1)[0][0])
+    assert len(list((tmp_path / ".trained").iterdir())) == 1
+    monkeypatch.setattr(loop, "FORMAT", loop.FORMAT + 1)  # networks of an older version
+    third, _ = trained("three")
+    assert third.earlier < 0.1

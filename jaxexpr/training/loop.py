@@ -29,7 +29,7 @@ Tracker = Callable[[Snapshot], Mapping[str, Any]]
 _SAVED_EVERY = 5.0  # seconds
 _STEP_SECONDS = 1.0  # of one call
 _SPENT = ("first_step", "training", "first_look", "testing", "tracking")
-_FORMAT = 1  # to be raised when the same arguments train other networks
+FORMAT = 1  # to be raised when the same arguments train other networks
 _ADAM = optax.adam(1e-3)  # one for all runs: a step is compiled for its optimiser
 
 
@@ -152,7 +152,7 @@ def train(
             path = Path(checkpoint)
             key_data = (str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key)))
             looks = [_identity(tracker) for tracker in trackers]
-            mark = digest(_FORMAT, wanted, key_data, given, held_out, stops, looks, together)
+            mark = digest(FORMAT, wanted, key_data, given, held_out, stops, looks, together)
             if path.exists():
                 start = kept.load(path, mark, start)
             place = run.to_the_end(start, lambda place: kept.save(path, mark, place), bar)
