@@ -162,10 +162,7 @@ def distances(x: Any, *, name: str = "distance") -> Tracker:
     def look(now: Snapshot) -> dict[str, Any]:
         _connected(now, "distances")
         activation = now.net.activation
-        each = [
-            exact.distance_to_boundary(own, x, activation)
-            for own in map(now.network, range(now.count))
-        ]
+        each = _each(now, lambda own: exact.distance_to_boundary(own, x, activation))
         return {name: np.stack(each)}
 
     return _identified(look, x, name)
@@ -183,11 +180,8 @@ def plane(origin: Any, u: Any, v: Any, half_width: float = 1.0, *, name: str = "
     def look(now: Snapshot) -> dict[str, Any]:
         _connected(now, "plane")
         activation = now.net.activation
-        counts = [
-            exact.plane(own, *where, activation=activation).counts
-            for own in map(now.network, range(now.count))
-        ]
-        return {name: np.array(counts, np.float64)}
+        each = _each(now, lambda own: exact.plane(own, *where, activation=activation).counts)
+        return {name: np.array(each, np.float64)}
 
     return _identified(look, where, name)
 
