@@ -125,7 +125,12 @@ def cifar10_convnet(
     >>> cifar10_convnet(laws.Gaussian(2.0), laws.Zero()).depth
     9
     """
+    shape = tuple(input_shape)
+    if len(shape) != 3 or any(side % 4 for side in shape[:2]):
+        raise ValueError(
+            f"input_shape={shape}: give (height, width, channels), height and width multiples of 4"
+        )
     low, high = (Conv(n) for n in features)
     layers: list[Layer] = [low, low, Pool(2), high, high, high, Pool(2)]
     layers += [Dense(n) for n in dense]
-    return ConvNet(input_shape, layers, weights, biases, activation, dtype=dtype)
+    return ConvNet(shape, layers, weights, biases, activation, dtype=dtype)

@@ -78,7 +78,10 @@ def dichotomies(
     8.0
     """
     if not isinstance(net, MLP):
-        raise ValueError(f"net={checks.shown(net)} is no network: give jaxexpr.MLP(...)")
+        raise ValueError(
+            f"net={checks.shown(net)}: dichotomies are of fully connected random networks; give "
+            "jaxexpr.MLP(...)"
+        )
     inputs = checks.numeric("inputs", inputs)
     if np.ndim(inputs) != 2 or np.shape(inputs)[1] != net.widths[0]:
         raise ValueError(

@@ -40,12 +40,14 @@ class Room(NamedTuple):
     stretches : of the curve, which are side by side unless it is cut.
     numbers : that a row holds for each unit: 1 on straight stretches, 3 on arcs.
     cut : whether the curve is gone through in parts, each as long as the room allows.
+    held : whether weights are drawn once for all parts.
     """
 
     plan: tuple[rooms.Block, ...]
     stretches: int = 1
     numbers: int = 1
     cut: bool = False
+    held: bool = False
 
     def row_bytes(self, net: Network) -> float:
         """Memory for one row of one network, in each of the stretches that are side by side."""
@@ -55,17 +57,14 @@ class Room(NamedTuple):
 
     def bytes(self, net: Network) -> float:
         """Memory for one network."""
-        held = self.held_bytes(net) if self.holds(net) else 0.0
+        held = weight_bytes(net) if self.held else 0.0
         return self.row_bytes(net) * self.plan[-1].size + held
 
-    def held_bytes(self, net: Network) -> float:
-        """Memory for the weights of all layers."""
-        weights = sum(a * b for a, b in zip(net.widths, net.widths[1:], strict=False))
-        return float(np.dtype(net.dtype).itemsize * weights)
 
-    def holds(self, net: Network) -> bool:
-        """Whether weights are drawn once for all parts: where they are no more than the rows."""
-        return self.cut and self.held_bytes(net) <= self.row_bytes(net) * self.plan[-1].size
+def weight_bytes(net: Network) -> float:
+    """Memory for the weights of all layers."""
+    weights = sum(a * b for a, b in zip(net.widths, net.widths[1:], strict=False))
+    return float(np.dtype(net.dtype).itemsize * weights)
 
 
 def first_room(net: Network, curve: Curve, *, counted: bool = False) -> Room:
@@ -135,7 +134,7 @@ def more_room(room: Room, needed: np.ndarray, net: Network, budget: float) -> Ro
         return None
     worst = needed.reshape(-1, *needed.shape[-2:]).max(axis=0)
     if room.cut:  # it lacked room at one point, however short the part
-        return room._replace(plan=rooms.grown(room.plan, worst, foresight=0))
+        return room._replace(plan=rooms.raised(room.plan, worst))
     return within(room._replace(plan=rooms.grown(room.plan, worst)), net, budget)
 
 
@@ -143,8 +142,10 @@ def within(room: Room, net: Network, budget: float) -> Room:
     """The room; or that for parts of the curve, where the memory holds no more."""
     if room.cut or room.bytes(net) <= budget:
         return room
-    cut = room._replace(cut=True)
-    rows = max(int(budget / cut.row_bytes(net)), LEAST_ROWS)
+    held = weight_bytes(net)
+    cut = room._replace(cut=True, held=2 * held <= budget)
+    left = budget - held if cut.held else budget
+    rows = max(int(left / cut.row_bytes(net)), LEAST_ROWS)
     return cut._replace(plan=rooms.shortened(room.plan, rows))
 
 
@@ -171,7 +172,7 @@ def measured(
         specs = jax.tree.map(lambda *x: jnp.stack(x), *(net.layer(i) for i in indices))
         slices: Any = (jnp.asarray(indices, jnp.int32), specs)
         draw: Any = drawing(seed, *sizes, dtype)
-        if room.holds(net):
+        if room.held:
             slices, draw = lax.map(draw, slices), lambda pair: pair
         layers.append((slices, draw))
     begun = starts.begin(curve, 1, dtype)

@@ -64,7 +64,10 @@ def perturbations(
     True
     """
     if not isinstance(net, MLP):
-        raise ValueError(f"net={checks.shown(net)} is no network: give jaxexpr.MLP(...)")
+        raise ValueError(
+            f"net={checks.shown(net)}: perturbations are of fully connected random networks; give "
+            "jaxexpr.MLP(...)"
+        )
     point = checks.numeric("point", point)
     if np.shape(point) != (net.widths[0],):
         raise ValueError(

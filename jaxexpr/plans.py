@@ -10,7 +10,7 @@ import dataclasses
 from typing import Any
 
 from jaxexpr import checks
-from jaxexpr.exact.pieces import exact_activation, exact_curve, has_pieces
+from jaxexpr.exact.pieces import exact_curve, has_pieces
 from jaxexpr.probes import NAMES, Probe
 from jaxexpr.propagation import Nodes
 
@@ -125,13 +125,27 @@ def plan(
         whole = exact_lengths and item.name in LENGTHS and not curve.whole
         if whole and (method, points) == ("auto", None) and exact:
             kind = "exact" if has_pieces(curve) else kind
+        if method == "auto" and points is not None and "exact" in item.nodes:
+            if item.nodes == ("exact",) or (curve.whole and _counts(item)):
+                where = " on an infinite line" if curve.whole else ""
+                raise ValueError(
+                    f"points={points} and probe {item.name!r}, which is counted exactly{where}: "
+                    "leave points out"
+                )
+        kind = "exact" if item.nodes == ("exact",) and kind == "auto" else kind
         if kind not in item.nodes:
             raise ValueError(
                 f"method={method!r} cannot measure probe {item.name!r}: use method="
                 f"{' or '.join(map(repr, item.nodes))}, or 'auto'"
             )
         if kind == "exact":
-            exact_activation(activation)
+            if activation.breakpoints is None:
+                others = " or ".join(f"method={kind!r}" for kind in item.nodes if kind != "exact")
+                raise ValueError(
+                    f"method='exact' needs pieces, and a network with activation="
+                    f"{activation.name!r}, which is smooth, has none: use {others} for probe "
+                    f"{item.name!r}"
+                )
             if not connected:
                 raise ValueError(
                     "method='exact' measures fully connected networks: of a ConvNet take "
@@ -143,7 +157,7 @@ def plan(
                     f"curve is a {curve.kind}, which may meet a region twice, and method='exact' "
                     "counts 'patterns' on straight lines: ask for 'pieces', or use method='grid'"
                 )
-            if curve.whole and not (item.name in (*COUNTS, "pieces", "patterns") or item.levels):
+            if curve.whole and not _counts(item):
                 raise ValueError(
                     f"curve is an infinite line, which has no {item.name!r}: ask for transitions "
                     "or pieces, or give a segment"
@@ -164,6 +178,11 @@ def plan(
         Pass(Nodes(kind, max(c for _, c in items)), method == "gram", tuple(p for p, _ in items))
         for kind, items in groups.items()
     )
+
+
+def _counts(item: Probe) -> bool:
+    """Whether the probe counts what an infinite line has too."""
+    return item.name in (*COUNTS, "pieces", "patterns") or bool(item.levels)
 
 
 def _kind_of(item: Probe, method: str, points: int | None, curve: Any, *, exact: bool) -> str:

@@ -43,24 +43,35 @@ class Room(NamedTuple):
         the identity above the arcs that its pre-activations are; without the last layer, of which
         nothing but the read-outs is needed.
     flips : most flips of one label on such a part, block by block; then of the last layer.
+    asked : what was lacking when parts were last halved.
     """
 
     parts: int
     plan: tuple[rooms.Block, ...]
     flips: tuple[int, ...]
+    asked: rooms.Asked | None = None
 
     def bytes(self, net: Any, quarters: int) -> float:
         """Memory for one point; all quarters are side by side unless they are cut."""
-        rows = 3 * self.plan[-1].size * (quarters if self.parts == 1 else 1)
-        return float(ROW_ARRAYS * np.dtype(net.dtype).itemsize * rows * max(net.widths))
+        return _bytes(self.plan, net) * (quarters if self.parts == 1 else 1)
 
     def within(self, net: Any, quarters: int, budget: float) -> Room:
         """The room cut into as many parts as the memory asks for."""
         room = self
         while room.bytes(net, quarters) > budget and room.plan[-1].size > 64:
-            flips = tuple(rooms.bucket(0.6 * f) for f in room.flips)
-            room = Room(2 * room.parts, rooms.halved(room.plan), flips)
+            room = room._replace(parts=2 * room.parts, plan=rooms.halved(room.plan))
+            room = room._replace(flips=_fewer(room.flips))
         return room
+
+
+def _bytes(plan: tuple[rooms.Block, ...], net: Any) -> float:
+    """Memory for one quarter turn, or a part of it."""
+    return float(ROW_ARRAYS * np.dtype(net.dtype).itemsize * 3 * plan[-1].size * max(net.widths))
+
+
+def _fewer(flips: tuple[int, ...]) -> tuple[int, ...]:
+    """Room for flips on half a part."""
+    return tuple(rooms.bucket(0.6 * f) for f in flips)
 
 
 def first_room(net: MLP, layer: int, moment: float | None) -> Room:
@@ -89,20 +100,29 @@ def _flips_room(plan: tuple[rooms.Block, ...], widths: Sequence[int]) -> tuple[i
     return (*found, 2 * found[-1]) if last < len(widths) - 1 else tuple(found)
 
 
-def _grown(room: Room, needed: np.ndarray, widths: Sequence[int]) -> Room:
+def _grown(room: Room, needed: np.ndarray, net: Any, layer: int, budget: float) -> Room:
     """Room for what was needed, ``(..., layers, 3)``: new rows, rows, flips."""
+    widths = (net.widths[layer + 1], *net.widths[layer + 1 :])
     worst = needed.reshape(-1, *needed.shape[-2:]).max(axis=0)
     spans = [slice(block.first, block.first + block.layers) for block in room.plan]
-    inside, plan = worst[: spans[-1].stop, :2], room.plan
+    inside, plan, flips = worst[: spans[-1].stop, :2], room.plan, room.flips
+    times, asked = 0, room.asked
     if rooms.lacks(plan, inside):
-        plan = rooms.grown(plan, inside)
-    least = _flips_room(plan, widths) if plan != room.plan else room.flips
-    if len(room.flips) > len(spans):
+        plan, times, asked = rooms.widened(
+            plan, inside, asked, lambda plan: _bytes(plan, net) > budget
+        )
+        for _ in range(times):
+            flips = _fewer(flips)
+        flips = tuple(map(max, flips, _flips_room(plan, widths)))
+    if len(flips) > len(spans):
         spans.append(slice(spans[-1].stop, None))
-    asked = [worst[span, 2].max() for span in spans]
-    more = [rooms.bucket(1.25 * a) if a > f else 0 for a, f in zip(asked, room.flips, strict=True)]
-    kept = zip(room.flips, least, more, strict=True)
-    return Room(room.parts, plan, tuple(max(sizes) for sizes in kept))
+    needs = [worst[span, 2].max() for span in spans]
+    before = room.flips  # a stretch that lacked room for rows has seen too few flips
+    more = [
+        rooms.bucket(1.25 * 0.6**times * a) if a > f else 0
+        for a, f in zip(needs, before, strict=True)
+    ]
+    return Room(room.parts * 2**times, plan, tuple(map(max, flips, more)), asked)
 
 
 def _shares(net: MLP, layer: int, moment: float) -> list[float]:
@@ -161,7 +181,9 @@ class Sweep:
         size, widest = np.dtype(net.dtype).itemsize, max(net.widths)
         held = size * sum(a * b for a, b in zip(net.widths, net.widths[1:], strict=False))
         if self.points:
-            return float(held + 4 * size * self.inputs * self._together() * widest)
+            codes = 12 * self.points * self.readouts * net.depth  # two words, and half of them
+            rows = 4 * size * self.inputs * self._together() * widest
+            return float(held + rows + codes + 48 * self.points)
         return held + max(room.bytes(net, self.quarters) for room in self.rooms)
 
     def kept(self, net: Any) -> int:
@@ -173,11 +195,11 @@ class Sweep:
     def wider(self, needed: Any, net: Any, budget: float) -> Sweep | None:
         grown = []
         for room, need, layer in zip(self.rooms, needed, self.layers, strict=True):
-            widths = (net.widths[layer + 1], *net.widths[layer + 1 :])
-            grown.append(_grown(room, np.asarray(need), widths))
+            more = _grown(room, np.asarray(need), net, layer, budget)
+            grown.append(more.within(net, self.quarters, budget) if more.parts == 1 else more)
         if tuple(grown) == self.rooms:
             return None
-        return dataclasses.replace(self, rooms=tuple(grown)).within(net, budget)
+        return dataclasses.replace(self, rooms=tuple(grown))
 
     def within(self, net: Any, budget: float) -> Sweep:
         fitting = tuple(room.within(net, self.quarters, budget) for room in self.rooms)
@@ -246,7 +268,8 @@ class Sweep:
         found = []
         for count in (_different, _changes):
             for rows in (codes, half):
-                number = jnp.mean(jax.vmap(jax.vmap(count))(rows).astype(dtype), axis=1)
+                each = lax.map(count, rows.reshape(-1, *rows.shape[2:])).reshape(rows.shape[:2])
+                number = jnp.mean(each.astype(dtype), axis=1)
                 known = rows is codes or self.points >= 3
                 found.append(number if known else jnp.full_like(number, jnp.nan))
         return found

@@ -184,7 +184,10 @@ def test_kernels_count_crossings_too():
             lambda: perturbations(network(), np.ones(12), key=KEY, draws=2, refine=0.1),
             "refine=0.1: a derivative at one point has no grid",
         ),
-        (lambda: perturbations("net", np.ones(5), key=KEY, draws=2), "net='net' is no network"),
+        (
+            lambda: perturbations("net", np.ones(5), key=KEY, draws=2),
+            "net='net': perturbations are of",
+        ),
     ],
 )
 def test_errors(call, message):

@@ -152,7 +152,7 @@ def test_labellings_depend_on_the_remaining_depth_alone():
         ({"path": "spiral"}, "path='spiral' is unknown"),
         ({"method": "gram"}, "method='gram' is unknown"),
         ({"method": "exact", "points": 9}, "points=9 with method='exact'"),
-        ({"net": "mlp"}, "net='mlp' is no network"),
+        ({"net": "mlp"}, "net='mlp': dichotomies are of fully connected"),
         ({"refine": -1.0}, "refine=-1.0"),
         ({"most_points": 100}, "most_points=100 without refine"),
         (

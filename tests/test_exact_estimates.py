@@ -179,7 +179,7 @@ def test_transitions_of_an_infinite_line():
     [
         ({"probes": "norm"}, "method='exact' cannot measure probe 'norm'"),
         ({"points": 30}, "points=30 with method='exact'"),
-        ({"net": MLP((16, 4), laws.Gaussian(1.0), laws.Zero(), "tanh")}, "'tanh' is smooth"),
+        ({"net": MLP((16, 4), laws.Gaussian(1.0), laws.Zero(), "tanh")}, "'tanh', which is smooth"),
         ({"curve": curves.line(*ENDS, whole=True)}, "infinite line, which has no 'length'"),
         (
             {"curve": curves.from_function(lambda t: jax.numpy.ones(16) * t)},
@@ -191,6 +191,13 @@ def test_what_cannot_be_exact_is_refused(fault, message):
     good = {"net": NET, "curve": curves.line(*ENDS), "probes": "length", "method": "exact"}
     with pytest.raises(ValueError, match=message):
         estimate(key=KEY, draws=2, **(good | fault))
+
+
+@pytest.mark.parametrize("probes", ["pieces", "transitions"])
+def test_exact_counts_take_no_points(probes):
+    curve = curves.line(*ENDS, whole=probes == "transitions")
+    with pytest.raises(ValueError, match=f"points=9 and probe '{probes}', which is counted"):
+        estimate(NET, curve, key=KEY, draws=2, probes=probes, points=9)
 
 
 def test_pieces_have_no_grid():

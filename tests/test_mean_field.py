@@ -79,6 +79,9 @@ def test_fixed_points_are_fixed_and_change_at_the_edge():
             assert (float(c) == 1.0) == ordered
             again = theory.correlation_map(c, q, w, 0.3, activation)
             assert again == pytest.approx(float(c), abs=1e-9)
+        # Odd maps: -1 is fixed as well, and nothing converges to it.
+        assert theory.fixed_correlation(2.0, 0.0, activation) == pytest.approx(0, abs=1e-9)
+    assert theory.fixed_length(2**0.5, 0.0, "relu") == 1  # every length is kept
     assert theory.fixed_length(0.5, 0.0, "tanh") == 0
     assert theory.fixed_length(2.0, 0.1, "relu") == np.inf
     assert np.isnan(theory.fixed_correlation(2.0, 0.1, "relu"))

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from scipy import stats
 
 from jaxexpr import MLP, curves, estimate, kernel, laws, measure, theory
 from jaxexpr.rice import crossing_rate
@@ -61,6 +62,19 @@ def test_lines_in_closed_form_by_drawing():
                 exact = theory.line_transitions(x0, x1, 1.5, sigma_b, 1, activation)
                 error = max(apart.std(), 0.01) / np.sqrt(len(h))
                 assert abs(apart.mean() - exact) < 4.5 * error, (x0, x1, sigma_b, activation)
+
+
+def test_lines_that_begin_at_the_origin():
+    # All units are 0 there; each of the two levels is crossed by one tail.
+    ends = np.array([[0.0, 0.0], [1.0, 2.0]])
+    tails = 2 * stats.norm.sf(1 / np.sqrt(1.5**2 * 5 / 2))
+    for x0, x1 in (ends, ends[::-1]):
+        found = theory.line_transitions(x0, x1, 1.5, 0.0, 1, "hard_tanh")
+        assert found == pytest.approx(tails, rel=1e-12)
+        assert theory.line_transitions(x0, x1, 1.5, 0.0, 1, "relu") == 0
+    net = MLP((2, 400), laws.Gaussian(1.5), laws.Zero(), "hard_tanh", dtype="float64")
+    made = estimate(net, curves.line(*ends), key=KEY, draws=400, probes="transitions")
+    assert abs(made["transitions"].mean[0] - 400 * tails) < 4.5 * made["transitions"].sem[0]
 
 
 def test_levels_other_than_one_and_unlike_slopes():

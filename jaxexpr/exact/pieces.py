@@ -263,8 +263,13 @@ def _solve(
     widths, bends = [s[1] for s in shapes], len(phi.breakpoints or ())
     itemsize = np.dtype(params[0][0].dtype).itemsize
     found: list[Any] = [None] * len(arrays[0])
-    parts = 1
+    parts, asked = 1, None
     own = starts.count(curve)
+    numbers = 8 * max(widths) * (1 if curve.kind in starts.STRAIGHT else 3)
+
+    def too_large(plan: tuple[room.Block, ...]) -> bool:
+        return plan[-1].size * numbers * itemsize > memory
+
     units = np.cumsum(widths) * bends
     work = len(found) * own * sum(float(n) * a * b for n, (a, b) in zip(units, shapes, strict=True))
     plan = room.guess(room.blocks(shapes, work), widths, bends, own)
@@ -293,10 +298,11 @@ def _solve(
             found[left[place]] = _collected(curve, out, int(place))
         left = left[lacking]
         if left.size:
-            plan = room.grown(plan, out[2][: lacking.size][lacking].max(axis=0))
-            while 8 * plan[-1].size * max(widths) * itemsize > memory and plan[-1].size > 64:
-                parts *= 2
-                plan = room.halved(plan)
+            worst = out[2][: lacking.size][lacking].max(axis=0)
+            plan, times, asked = room.widened(plan, worst, asked, too_large)
+            parts *= 2**times
+            if parts == 1 and own > 1 and own * plan[-1].size * numbers * itemsize > memory:
+                parts, plan = 2, room.halved(plan)  # one after another, no longer side by side
     return found
 
 

@@ -7,7 +7,7 @@ stretch that needs more says how much, and is done again.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,28 +99,74 @@ def _coarse(number: float) -> int:
     return bucket(number) if number > COARSE else 2 ** math.ceil(math.log2(max(number, 8)))
 
 
-def grown(
-    plan: tuple[Block, ...], needed: np.ndarray, foresight: int = FORESIGHT
-) -> tuple[Block, ...]:
+def grown(plan: tuple[Block, ...], needed: np.ndarray) -> tuple[Block, ...]:
     """More room where it was missing.
 
     needed : the largest number of new rows, and of rows, of each layer ``(depth, 2)``. Layers above
-        the first that lacked room saw too few rows; the next few, `foresight`, are taken to go on
-        growing as the last ones below did.
+        the first that lacked room saw too few rows; the next few are taken to go on growing as the
+        last ones below did.
     """
     new, size = (np.array(column, float) for column in needed.T)
     first = int(np.argmax(short(plan, needed).any(axis=-1)))
+    # Of crossings that lie at one point one makes a row: how many do, of those that had room.
+    seen = min(new[first], caps(plan)[first, 0])
+    share = min((size[first] - (size[first - 1] if first else 1)) / max(seen, 1), 1.0)
+    size[first] += share * (new[first] - seen)
     rate = max(new[first] / max(new[first - 1], 1), 1.0) if first else 1.0
+    rate = 1 + share * (min(rate, 8.0) - 1)
     for layer in range(first + 1, len(new)):
-        factor = min(rate, 8.0) if layer <= first + foresight else 1.0
+        factor = rate if layer <= first + FORESIGHT else 1.0
         new[layer] = max(new[layer - 1] * factor, new[layer])
-        size[layer] = max(size[layer - 1] + new[layer], size[layer])
+        size[layer] = max(size[layer - 1] + share * new[layer], size[layer])
     found = []
     for block in plan:
         here = slice(block.first, block.first + block.layers)
         room = _coarse(MARGIN * new[here].max()), _coarse(MARGIN * size[here].max())
         found.append(block._replace(new=max(room[0], block.new), size=max(room[1], block.size)))
     return tuple(found)
+
+
+def raised(plan: tuple[Block, ...], needed: np.ndarray) -> tuple[Block, ...]:
+    """More room in the lowest block that lacked it, and nowhere else; as ``grown``."""
+    lacking = [
+        bool(short((block,), needed[block.first : block.first + block.layers]).any())
+        for block in plan
+    ]
+    first = lacking.index(True)
+    block = plan[first]
+    new, size = needed[block.first : block.first + block.layers].max(axis=0)
+    more = block._replace(new=max(_fine(new), block.new), size=max(_fine(size), block.size))
+    # Rows go on into the blocks above, whose arrays must take them.
+    above = [b._replace(size=max(b.size, more.size)) for b in plan[first + 1 :]]
+    return (*plan[:first], more, *above)
+
+
+Asked = tuple[int, int]
+"""The lowest layer that lacked room when stretches were last halved, and the new rows it needed."""
+
+
+def widened(
+    plan: tuple[Block, ...],
+    needed: np.ndarray,
+    asked: Asked | None,
+    too_large: Callable[[tuple[Block, ...]], bool],
+) -> tuple[tuple[Block, ...], int, Asked | None]:
+    """More room where it was missing, in stretches halved as often as the memory asks for.
+
+    What half the stretch needs no less of lies at one point, and is given room as it is.
+
+    Returns
+    -------
+    The plan, how often stretches are to be halved, and what to pass on to the next call.
+    """
+    layer = int(np.argmax(short(plan, needed).any(axis=-1)))
+    now = layer, int(needed[layer, 0])
+    if asked is not None and asked[0] == layer and now[1] > 0.75 * asked[1]:
+        return raised(plan, needed), 0, now
+    plan, times = grown(plan, needed), 0
+    while too_large(plan) and plan[-1].size > 64:
+        plan, times = halved(plan), times + 1
+    return plan, times, now if times else asked
 
 
 def halved(plan: tuple[Block, ...]) -> tuple[Block, ...]:
@@ -153,8 +199,13 @@ def shortened(plan: tuple[Block, ...], rows: int) -> tuple[Block, ...]:
 
 def short(plan: tuple[Block, ...], needed: Any) -> Any:
     """Where a layer asked for more room than there was; needed ``(..., depth, 2)``."""
+    return needed > caps(plan)
+
+
+def caps(plan: tuple[Block, ...]) -> np.ndarray:
+    """Room of each layer, ``(depth, 2)``, int32."""
     room = np.concatenate([np.tile([[b.new, b.size]], (b.layers, 1)) for b in plan])
-    return needed > room.astype(np.int32)
+    return room.astype(np.int32)
 
 
 def lacks(plan: tuple[Block, ...], needed: Any) -> Any:

@@ -18,7 +18,7 @@ from jax import lax
 
 from jaxexpr.activations import Activation
 from jaxexpr.exact import arcs, crossings, levels, lines, starts
-from jaxexpr.exact.room import Block
+from jaxexpr.exact.room import Block, caps
 from jaxexpr.propagation import power_of_two
 
 FILLED = 0.85  # share of its room that a part of a curve is to fill
@@ -250,7 +250,7 @@ def in_parts(
     """
     number, dtype = begun[0].shape[0], begun[0].dtype
     least = float(np.finfo(dtype).eps) * 2**7
-    room = np.concatenate([np.tile([[b.new, b.size]], (b.layers, 1)) for b in plan])
+    room = caps(plan)
     layers = len(room)
 
     def measured(stretch: jax.Array, low: jax.Array, high: jax.Array) -> Said:
@@ -261,7 +261,7 @@ def in_parts(
         high = jnp.where(way.width < 1 - way.low, way.low + way.width, 1)
         one = measured(way.stretch, way.low, high)
         asked = one.needed[:layers]
-        lacks = jnp.any(asked > room.astype(np.int32))
+        lacks = jnp.any(asked > room)
         kept = ~lacks | (way.width <= least)
         both = jax.tree.map(lambda a, b: jnp.where(way.any, a, b), _joined(way.said, one), one)
         said = jax.tree.map(lambda a, b: jnp.where(kept, a, b), both, way.said)

@@ -124,6 +124,7 @@ def fixed_length(sigma_w: Any, sigma_b: Any, activation: str | Activation) -> Ar
     phi = get(activation)
     if phi.homogeneous:
         rate = w**2 * gaussian_means.square(phi, np.ones(()))
+        rate = np.where(np.abs(rate - 1) < SMALL, 1.0, rate)  # sqrt(2)^2 is not 2
         with np.errstate(divide="ignore", invalid="ignore"):
             q = np.where(rate < 1, b**2 / (1 - rate), np.inf)
         return np.where((rate <= 1) & (b == 0), np.where(rate == 1, 1.0, 0.0), q)
@@ -179,8 +180,9 @@ def fixed_correlation(sigma_w: Any, sigma_b: Any, activation: str | Activation) 
             gap /= 2
             if gap < SMALL:
                 return 1.0
-        low = -1.0 if excess(-1.0) >= 0 else None
-        return float(brentq(excess, low, 1 - gap, xtol=1e-14)) if low is not None else float("nan")
+        # Odd maps (no biases) have an unstable fixed point at -1.
+        low = -1.0 if excess(-1.0) > SMALL else gap - 1
+        return float(brentq(excess, low, 1 - gap, xtol=1e-14))
 
     return _map_over(settled, w, b)
 

@@ -64,6 +64,8 @@ def line_transitions(
     >>> round(float(line_transitions([1.0, 0], [0, 1.0], 1.0, 0.0, 10)), 12)  # 10 (pi/2) / pi
     5.0
     """
+    from scipy import special
+
     ends = [np.asarray(checks.numeric(name, x), np.float64) for name, x in (("x0", x0), ("x1", x1))]
     if ends[0].ndim != 1 or ends[0].shape != ends[1].shape:
         raise ValueError(
@@ -83,8 +85,14 @@ def line_transitions(
         for sign in (-1, 1)
     ]
     angle = 2 * np.arctan2(np.sqrt(square[0]), np.sqrt(square[1]))
-    total = sum(_apart(level, a0, a1, angle) for level in _levels(activation))
-    return np.where(some, width * total, 0.0)
+    levels = _levels(activation)
+    total = sum(_apart(level, a0, a1, angle) for level in levels)
+    # From an end at which all units are 0, a level on one side of 0 is crossed by one tail.
+    size = np.maximum(norm0, norm1)
+    size = np.where(size > 0, size, 1.0)
+    tail = sum(special.erfc(abs(c) / (np.sqrt(2) * size)) / 2 for c in levels if c)
+    from_zero = (norm0 > 0) ^ (norm1 > 0)
+    return width * np.where(some, total, np.where(from_zero, tail, 0.0))
 
 
 def _apart(level: float, s0: Array, s1: Array, angle: Array) -> Array:

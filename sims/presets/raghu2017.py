@@ -318,10 +318,10 @@ FIGURES = {
         {
             "widths": (8, 32, 128),
             "scale": 64.0,
-            "depth": 13,
-            "points": 2**18 + 1,
+            "depth": 11,
+            "points": 2**20 + 1,
             "most_points": 2**20 + 1,
-            "draws": 4,
+            "draws": 3,
         },
         view="flips",
         scale=16.0,
