@@ -125,13 +125,13 @@ def plan(
         whole = exact_lengths and item.name in LENGTHS and not curve.whole
         if whole and (method, points) == ("auto", None) and exact:
             kind = "exact" if has_pieces(curve) else kind
-        if method == "auto" and points is not None and "exact" in item.nodes:
-            if item.nodes == ("exact",) or (curve.whole and _counts(item)):
-                where = " on an infinite line" if curve.whole else ""
-                raise ValueError(
-                    f"points={points} and probe {item.name!r}, which is counted exactly{where}: "
-                    "leave points out"
-                )
+        counted = item.nodes == ("exact",) or (curve.whole and _counts(item))
+        if counted and method == "auto" and points is not None:
+            where = " on an infinite line" if curve.whole else ""
+            raise ValueError(
+                f"points={points} and probe {item.name!r}, which is counted exactly{where}: "
+                "leave points out"
+            )
         kind = "exact" if item.nodes == ("exact",) and kind == "auto" else kind
         if kind not in item.nodes:
             raise ValueError(
