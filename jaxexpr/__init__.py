@@ -14,6 +14,7 @@ from jaxexpr.moments import Estimate
 from jaxexpr.networks import MLP
 from jaxexpr.perturbations import perturbations
 from jaxexpr.probes import Probe, crossings, expected_crossings, probe
+from jaxexpr.projections import Projection, project
 from jaxexpr.runner import Interrupted
 from jaxexpr.verdicts import Verdict, judge, verdict
 
@@ -30,6 +31,7 @@ __all__ = [
     "Interrupted",
     "Pool",
     "Probe",
+    "Projection",
     "Verdict",
     "boundary_volume",
     "cifar10_convnet",
@@ -50,6 +52,7 @@ __all__ = [
     "measure",
     "perturbations",
     "probe",
+    "project",
     "theory",
     "trajectory",
     "verdict",

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import xarray as xr
 
-from jaxexpr import MLP, curves, laws, results, theory, trajectory, verdict
+from jaxexpr import MLP, curves, laws, project, results, theory, trajectory, verdict
 from sims.run import Claim, Findings, Run, caption
 
 _DRAWING = 2**32 - 1  # number of the network that is drawn, not among those that are averaged
@@ -32,7 +32,7 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
     params = net.init(jax.random.fold_in(key, _DRAWING))
     images = trajectory(params, curve, activation=config.activation, points=config.points)
     shown = config.shown or (0, config.depth // 2, config.depth)
-    planes, kept = zip(*(_principal(images[i]) for i in shown), strict=True)
+    planes, kept = zip(*(project(images[i]) for i in shown), strict=True)
     run.note("projections of one network")
     made = run.estimate(
         "growth",
@@ -54,13 +54,6 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
     data["upper"] = (("layer",), np.full(config.depth, upper))
     data["mean_field"] = (("layer",), theory.mean_field_growth(net, radius**2 / config.width))
     return data
-
-
-def _principal(points: np.ndarray) -> tuple[np.ndarray, float]:
-    """Project on the two directions of largest variance; return their share of it too."""
-    centred = points - points.mean(0)
-    _, sizes, axes = np.linalg.svd(centred.astype(np.float64), full_matrices=False)
-    return centred @ axes[:2].T, float((sizes[:2] ** 2).sum() / (sizes**2).sum())
 
 
 def check(data: xr.Dataset) -> Findings:

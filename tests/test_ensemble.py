@@ -19,6 +19,7 @@ from jaxexpr import (
     laws,
     measure,
     probe,
+    project,
     runner,
     trajectory,
 )
@@ -262,6 +263,20 @@ def test_trajectory_is_the_network_by_hand(rng):
     for image, expected in zip(images, (x, first, second), strict=True):
         assert image.dtype == np.float64
         np.testing.assert_allclose(image, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_projections_are_principal_planes(rng):
+    # A flat ellipse in five dimensions, about a point of its own, with a little noise.
+    plane, _ = np.linalg.qr(rng.normal(size=(5, 2)))
+    t = np.linspace(0, 2 * np.pi, 1000, endpoint=False)
+    flat = np.stack([3 * np.cos(t), np.sin(t)], axis=1)
+    found = project(flat @ plane.T + 7)
+    assert found.share == pytest.approx(1)
+    np.testing.assert_allclose(np.abs(found.points), np.abs(flat), atol=1e-12)
+    noisy = project(flat @ plane.T + 0.5 * rng.normal(size=(1000, 5)))
+    assert noisy.share == pytest.approx((5 + 0.5) / (5 + 5 / 4), abs=0.02)
+    with pytest.raises(ValueError, match=r"points has shape \(3,\): give \(n, k\)"):
+        project(np.zeros(3))
 
 
 def python(code: str) -> str:

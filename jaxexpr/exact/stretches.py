@@ -267,8 +267,9 @@ def in_parts(
         said = jax.tree.map(lambda a, b: jnp.where(kept, a, b), both, way.said)
         filled = jnp.max(asked.astype(dtype) / room.astype(dtype))
         longer = jnp.clip(FILLED / jnp.maximum(filled, least), 0.5, 2) * (high - way.low)
-        width = jnp.where(lacks, way.width / 2, jnp.maximum(longer, least))
-        done = kept & (high == 1)
+        done = kept & (high == 1)  # the last part may be short; the next stretch is begun as it was
+        longer = jnp.maximum(longer, jnp.where(done, way.width, least))
+        width = jnp.where(lacks, way.width / 2, longer)
         after = jnp.where(lacks & kept, number, way.stretch + done.astype(jnp.int32))
         low = jnp.where(done, 0, jnp.where(kept, high, way.low))
         return _Way(after, low, jnp.minimum(width, 1), way.any | kept, said)
