@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -45,7 +46,12 @@ class Snapshot:
 
         Layers alone: with `norm` the network is more than they, see ``model``.
         """
-        return jax.tree.map(lambda x: np.asarray(x[index], np.float64), self.params)
+        return jax.tree.map(lambda x: x[index].astype(np.float64), self._fetched)
+
+    @functools.cached_property
+    def _fetched(self) -> Params:
+        """``params`` in NumPy: fetched once, which costs less than slices of many networks."""
+        return jax.tree.map(np.asarray, self.params)
 
     def model(self, index: int) -> Classifier:
         """The Flax model of one network, for inference."""
