@@ -71,7 +71,9 @@ def estimate(
     chunk : most networks between two updates of the progress bar; changes no number.
     batch : networks computed side by side; default 1 on CPU unless they are small, and what
         `memory` allows elsewhere. Changes no number beyond rounding.
-    memory : bytes for what is in flight; default 1 GiB on CPU, half the device's memory
+    memory : bytes for what is in flight: networks side by side are as many as fit, and a curve is
+        cut where its exact pieces do not; points of a grid, and tangents, of one network are never
+        cut. Default 1 GiB on CPU, half the device's memory
         elsewhere.
     progress : whether to show a bar; by default where the error stream is a terminal.
 
