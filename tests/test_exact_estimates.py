@@ -6,7 +6,7 @@ import pytest
 
 from jaxexpr import MLP, crossings, curves, estimate, kernel, laws, measure
 from jaxexpr.exact.pieces import pieces
-from jaxexpr.exact.room import lacks, shortened
+from jaxexpr.exact.room import Block, grown, lacks, shortened, widened
 from jaxexpr.exactly import first_room, measured
 from jaxexpr.networks import precision
 
@@ -139,6 +139,22 @@ def test_more_crossings_at_one_point_than_there_was_room_for(name, far):
     assert found["crossings(0)"].mean == 64
     assert found["pieces"].mean == (2 if name == "relu" else found["transitions"].mean + 1)
     assert "parts" in found["pieces"].method
+
+
+def test_crossings_at_one_point_ask_for_few_rows():
+    plan = (Block(0, 1, 8, 8), Block(1, 1, 32, 40), Block(2, 1, 32, 80))
+    at_one_point = np.array([[0, 1], [483, 3], [27, 12]])  # 32 of 483 made two rows
+    apart = np.array([[0, 1], [483, 33], [27, 12]])
+    few, many = grown(plan, at_one_point), grown(plan, apart)
+    assert few[1].new >= 483
+    assert few[2].size <= 128
+    assert many[1].size >= 483
+    # What half the length does not need less of is given room, and stretches are not halved again.
+    small, times, asked = widened(plan, apart, None, lambda plan: plan[-1].size > 100)
+    assert times > 0
+    same, times, _ = widened(small, apart, asked, lambda plan: True)
+    assert times == 0
+    assert same[1].new >= 483
 
 
 def test_a_kernel_has_no_number_where_there_is_no_room():
