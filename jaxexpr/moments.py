@@ -88,7 +88,7 @@ class Estimate:
         coarser look, above that of `mean`. NaN below 3 points.
     draws : networks drawn.
     method, points : how, and at how many points of the curve; 0 of the exact method. A curve whose
-        pieces memory cannot hold is cut: "exact in parts of up to 5592 pieces".
+        pieces memory cannot hold is cut: "exact in parts of up to 5009 pieces".
     tolerance : relative discretisation error that was asked for (``refine``), if any.
     """
 

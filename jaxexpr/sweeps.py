@@ -19,7 +19,7 @@ from jax import lax
 from jaxexpr import noise
 from jaxexpr.exact import crossings, flips, stretches
 from jaxexpr.exact import room as rooms
-from jaxexpr.exactly import ROW_ARRAYS, drawing, spreading
+from jaxexpr.exactly import ROW_ARRAYS, drawing, spreading, weight_bytes
 from jaxexpr.jobs import ROOM
 from jaxexpr.networks import MLP
 from jaxexpr.probes import Number
@@ -179,11 +179,11 @@ class Sweep:
 
     def bytes(self, net: Any) -> float:
         size, widest = np.dtype(net.dtype).itemsize, max(net.widths)
-        held = size * sum(a * b for a, b in zip(net.widths, net.widths[1:], strict=False))
+        held = weight_bytes(net)
         if self.points:
             codes = 12 * self.points * self.readouts * net.depth  # two words, and half of them
             rows = 4 * size * self.inputs * self._together() * widest
-            return float(held + rows + codes + 48 * self.points)
+            return held + rows + codes + 48 * self.points
         return held + max(room.bytes(net, self.quarters) for room in self.rooms)
 
     def kept(self, net: Any) -> int:

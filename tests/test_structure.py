@@ -8,8 +8,8 @@ import sys
 import pytest
 
 ORDER = [
-    "checks", "noise", "laws", "activations", "curves", "products", "layers", "networks",
-    "convnets", "given", "convert", "propagation", "exact", "theory", "exactly", "rice", "probes",
+    "checks", "projections", "noise", "laws", "activations", "curves", "products", "layers",
+    "networks", "convnets", "given", "convert", "propagation", "exact", "theory", "exactly", "rice", "probes",
     "plans", "progress", "moments", "boundary", "checkpoint", "jobs", "kernels", "batches",
     "identity", "grids", "runner", "ensemble", "sweeps", "dichotomies", "perturbations", "verdicts",
     "training",
