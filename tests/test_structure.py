@@ -9,10 +9,10 @@ import pytest
 
 ORDER = [
     "checks", "projections", "noise", "laws", "activations", "curves", "products", "layers",
-    "networks", "convnets", "given", "convert", "propagation", "exact", "theory", "exactly",
-    "rice", "probes", "plans", "progress", "moments", "boundary", "checkpoint", "jobs", "kernels",
-    "batches", "identity", "grids", "runner", "ensemble", "sweeps", "dichotomies", "perturbations",
-    "verdicts", "training",
+    "networks", "cores", "convnets", "given", "convert", "propagation", "exact", "theory",
+    "exactly", "rice", "probes", "plans", "progress", "moments", "boundary", "checkpoint",
+    "jobs", "kernels", "batches", "identity", "grids", "runner", "ensemble", "sweeps",
+    "dichotomies", "perturbations", "verdicts", "training",
 ]  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from jaxexpr.exact.constructions import (
     pascanu2013_folding,
     sawtooth,
 )
+from jaxexpr.exact.counted import region_counts
 from jaxexpr.exact.distance import Nearest, distance_to_boundary
 from jaxexpr.exact.interpret import pieces_of
 from jaxexpr.exact.merge import LinearRegions, linear_regions
@@ -45,6 +46,7 @@ __all__ = [
     "pieces_of",
     "plane",
     "plane_through",
+    "region_counts",
     "regions_in_ball",
     "sawtooth",
 ]

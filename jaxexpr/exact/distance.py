@@ -36,6 +36,7 @@ from jax import lax
 
 from jaxexpr import checks
 from jaxexpr.activations import Activation
+from jaxexpr.cores import on_cores
 from jaxexpr.exact.pieces import exact_activation
 from jaxexpr.given import checked_params, precision_of
 from jaxexpr.networks import Params, precision
@@ -71,15 +72,17 @@ def distance_to_boundary(
     ----------
     params : ``(W, b)`` of each hidden layer, W ``(fan_in, fan_out)``, b ``(fan_out,)``,
         ``h = z @ W + b``. NumPy float64 is computed in float64 whatever JAX's global flag says
-        (inside another trace that flag rules). For many networks: ``vmap`` over stacked arrays.
+        (inside another trace that flag rules). Or with a leading axis in every array: many
+        networks, the points in each of them.
     x : points, ``(..., n_in)``.
     activation : piecewise linear.
     return_unit : return a ``Nearest``, with layer and unit, instead of the distance alone.
 
     Returns
     -------
-    ``(...)``, 0 for a point on a boundary, inf where no unit has a gradient. JAX arrays if `x` or
-    `params` hold any (then it works under jit, vmap and grad), otherwise NumPy.
+    ``(...)``, of many networks ``(E, ...)``: 0 for a point on a boundary, inf where no unit has a
+    gradient. JAX arrays if `x` or `params` hold any (then it works under jit, vmap and grad),
+    otherwise NumPy.
 
     Raises
     ------
@@ -99,26 +102,31 @@ def distance_to_boundary(
     >>> distance_to_boundary(((W, b),), [1.0, 0.5], return_unit=True).unit
     array(1, dtype=int32)
     """
-    params, phi = checked_params(params), exact_activation(activation)
+    params, phi = checked_params(params, networks=True), exact_activation(activation)
     x = checks.numeric("x", x)
-    n = np.shape(params[0][0])[0]
+    n = np.shape(params[0][0])[-2]
     if np.ndim(x) == 0 or np.shape(x)[-1] != n:
         raise ValueError(
             f"x has shape {np.shape(x)} and params[0][0] has {n} rows: give points of shape "
             f"(..., {n})"
         )
     leaves = [*jax.tree.leaves(params), x]
-    traced = any(checks.is_traced(leaf) for leaf in leaves)
     first = _first(params[0][0])
-    if traced:
+    many = np.ndim(params[0][0]) == 3
+    if any(checks.is_traced(leaf) for leaf in leaves):
         dtype = jax.dtypes.canonicalize_dtype(precision_of(params))
         params, first, x = _cast((params, first, x), dtype)
-        found = _nearest(params, first, x, phi)
+        found = (_in_each if many else _nearest)(params, first, x, phi)
     else:
         dtype = np.dtype(precision_of(params))
         with precision(dtype.name):
             params, first, x = _cast((params, first, x), dtype)
-            found = _compiled(params, first, x, phi)
+            if many:
+                found = on_cores(
+                    lambda own: _compiled_each(own[0], own[1], x, phi), (params, first)
+                )
+            else:
+                found = _compiled(params, first, x, phi)
     if not any(isinstance(leaf, jax.Array) for leaf in leaves):
         found = Nearest(*(np.asarray(part) for part in found))
     return found if return_unit else found.distance
@@ -126,7 +134,7 @@ def distance_to_boundary(
 
 def _first(weights: Any) -> Any:
     """The first weights, or as many rows as columns with the same inner products of columns."""
-    if checks.is_traced(weights) or weights.shape[0] <= weights.shape[1]:
+    if checks.is_traced(weights) or weights.shape[-2] <= weights.shape[-1]:
         return weights
     return np.linalg.qr(np.asarray(weights, np.float64), mode="r")
 
@@ -150,7 +158,13 @@ def _nearest(params: Params, first: jax.Array, x: jax.Array, phi: Activation) ->
     return Nearest(*(part.reshape(-1)[:count].reshape(x.shape[:-1]) for part in found))
 
 
+def _in_each(params: Params, first: jax.Array, x: jax.Array, phi: Activation) -> Nearest:
+    """As ``_nearest``, in one network after the other; leading axis of `params` and `first`."""
+    return lax.map(lambda own: _nearest(own[0], own[1], x, phi), (params, first))
+
+
 _compiled = jax.jit(_nearest, static_argnums=3)
+_compiled_each = jax.jit(_in_each, static_argnums=3)
 
 
 def _chunk(params: Params, first: jax.Array, x: jax.Array, phi: Activation) -> Nearest:

@@ -25,7 +25,7 @@ from jaxexpr.exact import crossings, levels, room, starts, stretches
 from jaxexpr.given import checked_params, fitting, precision_of
 from jaxexpr.networks import Params, precision
 
-_CACHE_BYTES = 2**21  # rows of the curves that are side by side on CPU: they stay in the cache
+_CACHE_BYTES = 2**19  # rows of the curves that are side by side on CPU: they stay in the cache
 MEMORY = 2.0**30
 
 
@@ -119,20 +119,7 @@ def pieces_batch(
     """
     params = checked_params(params, networks=True)
     paired = np.ndim(params[0][0]) == 3
-    if not isinstance(curves, Sequence) or not curves:
-        raise ValueError(f"curves={checks.shown(curves)}: give a list of one or more curves")
-    width = int(np.shape(params[0][0])[-2])
-    family = [
-        fitting("params[0][0]", width, as_curve(f"curves[{i}]", c)) for i, c in enumerate(curves)
-    ]
-    phi = exact_activation(activation)
-    for i, curve in enumerate(family):
-        exact_curve(f"curves[{i}]", curve)
-        if _kind(curve) != _kind(family[0]):
-            raise ValueError(
-                f"curves[{i}] is a {curve.kind} of other sizes or another kind than curves[0], a "
-                f"{family[0].kind}: give curves of one kind, or several calls"
-            )
+    family, phi = family_of(params, curves), exact_activation(activation)
     if paired and np.shape(params[0][0])[0] != len(family):
         raise ValueError(
             f"params holds {np.shape(params[0][0])[0]} networks for {len(family)} curves: give one "
@@ -163,6 +150,24 @@ def totals(
         arrays = [np.asarray(array)[None] for array in curve.arrays]
         found = _solve(params, curve, arrays, phi, paired=False, memory=MEMORY, beside=beside)
         return found[0][1]
+
+
+def family_of(params: Params, curves: Any) -> list[Curve]:
+    """Return curves of one kind in the input space of networks, checked."""
+    if not isinstance(curves, Sequence) or not curves:
+        raise ValueError(f"curves={checks.shown(curves)}: give a list of one or more curves")
+    width = int(np.shape(params[0][0])[-2])
+    family = [
+        fitting("params[0][0]", width, as_curve(f"curves[{i}]", c)) for i, c in enumerate(curves)
+    ]
+    for i, curve in enumerate(family):
+        exact_curve(f"curves[{i}]", curve)
+        if _kind(curve) != _kind(family[0]):
+            raise ValueError(
+                f"curves[{i}] is a {curve.kind} of other sizes or another kind than curves[0], a "
+                f"{family[0].kind}: give curves of one kind, or several calls"
+            )
+    return family
 
 
 def exact_activation(activation: str | activations.Activation) -> activations.Activation:
@@ -198,8 +203,8 @@ def layers_of(params: Params, plan: Sequence[room.Block]) -> list[Any]:
     """What ``stretches.through`` loops over, from given parameters."""
     found = []
     for block in plan:
-        chosen = params[block.first : block.first + block.layers]
-        found.append((jax.tree.map(lambda *x: jnp.stack(x), *chosen), lambda pair: pair))
+        here = params[block.first : block.first + block.layers]
+        found.append((jax.tree.map(lambda *x: jnp.stack(x), *here), lambda pair: pair))
     return found
 
 
@@ -265,11 +270,6 @@ def _solve(
     found: list[Any] = [None] * len(arrays[0])
     parts, asked = 1, None
     own = starts.count(curve)
-    numbers = 8 * max(widths) * (1 if curve.kind in starts.STRAIGHT else 3)
-
-    def too_large(plan: tuple[room.Block, ...]) -> bool:
-        return plan[-1].size * numbers * itemsize > memory
-
     units = np.cumsum(widths) * bends
     work = len(found) * own * sum(float(n) * a * b for n, (a, b) in zip(units, shapes, strict=True))
     plan = room.guess(room.blocks(shapes, work), widths, bends, own)
@@ -277,12 +277,12 @@ def _solve(
     while left.size:
         # Few different numbers of curves, and a whole number of batches: few compilations.
         count = min(room.bucket(left.size), len(found))
-        most = _side_by_side(plan[-1].size * max(widths) * itemsize * own, memory, count)
+        most = side_by_side(plan[-1].size * max(widths) * itemsize * own, memory, count)
         batches = -(-count // most)
         batch = -(-count // batches)
         take = np.resize(left, batches * batch)
         out = _run(
-            _chosen(params, take) if paired else params,
+            chosen(params, take) if paired else params,
             curve,
             [jnp.asarray(a[take], params[0][0].dtype) for a in arrays],
             activation=phi,
@@ -299,20 +299,39 @@ def _solve(
         left = left[lacking]
         if left.size:
             worst = out[2][: lacking.size][lacking].max(axis=0)
-            plan, times, asked = room.widened(plan, worst, asked, too_large)
-            parts *= 2**times
-            if parts == 1 and own > 1 and own * plan[-1].size * numbers * itemsize > memory:
-                parts, plan = 2, room.halved(plan)  # one after another, no longer side by side
+            plan, parts, asked = more_room(plan, parts, worst, asked, curve, params, memory)
     return found
 
 
-def _side_by_side(row_bytes: float, memory: float, most: int) -> int:
+def more_room(
+    plan: tuple[room.Block, ...],
+    parts: int,
+    needed: np.ndarray,
+    asked: room.Asked | None,
+    curve: Curve,
+    params: Params,
+    memory: float,
+) -> tuple[tuple[room.Block, ...], int, room.Asked | None]:
+    """``room.widened`` for a curve in `parts` a stretch of its own, within `memory` bytes."""
+    widest = max(np.shape(w)[-1] for w, _ in params) * np.dtype(params[0][0].dtype).itemsize
+    row = 8 * widest * (1 if curve.kind in starts.STRAIGHT else 3)
+    own = starts.count(curve)
+    plan, times, asked = room.widened(
+        plan, needed, asked, lambda plan: plan[-1].size * row > memory
+    )
+    parts *= 2**times
+    if parts == 1 and own > 1 and own * plan[-1].size * row > memory:
+        parts, plan = 2, room.halved(plan)  # one after another, no longer side by side
+    return plan, parts, asked
+
+
+def side_by_side(row_bytes: float, memory: float, most: int) -> int:
     """How many curves at a time: on CPU as many as stay in the cache."""
     budget = _CACHE_BYTES if jax.default_backend() == "cpu" else memory / 16
     return int(np.clip(budget // row_bytes, 1, most))
 
 
-def _chosen(params: Params, take: np.ndarray) -> Params:
+def chosen(params: Params, take: np.ndarray) -> Params:
     """Networks of these numbers."""
     if take.size == len(params[0][0]) and np.array_equal(take, np.arange(take.size)):
         return params

@@ -34,13 +34,13 @@ class Block(NamedTuple):
     size: int
 
 
-def blocks(kinds: Sequence[Any], work: float) -> list[tuple[int, int]]:
+def blocks(kinds: Sequence[Any], work: float, most: int = MOST_BLOCKS) -> list[tuple[int, int]]:
     """Cut layers into runs ``(first, layers)`` of one kind.
 
     Layers of one run have one compilation, and all of them the room of the last. Where there is
-    much `work` (operations, roughly) runs are short: about ``MOST_BLOCKS`` in all.
+    much `work` (operations, roughly) runs are short: about `most` in all.
     """
-    longest = len(kinds) if work < SMALL else -(-len(kinds) // MOST_BLOCKS)
+    longest = len(kinds) if work < SMALL else -(-len(kinds) // most)
     found: list[tuple[int, int]] = []
     for i, kind in enumerate(kinds):
         if found and kinds[i - 1] == kind and found[-1][1] < longest:
@@ -63,7 +63,6 @@ def guess(
         each layer crosses its breakpoints on one stretch; by default half of the units cross a
         whole segment.
     """
-    known = shares is not None
     if shares is None:
         shares = [levels * (0.5 if stretches <= 4 else 2.0 / stretches)] * len(widths)
     room, total = [], 0.0
@@ -71,8 +70,8 @@ def guess(
         means = [shares[i] * widths[i] for i in range(first, first + layers)]
         mean = max(means)
         new = mean + 4 * math.sqrt(mean) + 4
-        total += sum(means) if known else layers * new
-        size = total + 2 + (4 * math.sqrt(total) + 4 if known else 0)
+        total += sum(means)
+        size = total + 4 * math.sqrt(total) + 6
         room.append(Block(first, layers, _fine(new), _fine(size)))
     return tuple(room)
 

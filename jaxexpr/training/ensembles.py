@@ -9,19 +9,17 @@ are not needed (``benchmarks/training.py``).
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.sharding import AxisType, PartitionSpec
 
 from jaxexpr import checks
-from jaxexpr.networks import Params, double_enabled
+from jaxexpr.cores import cores, on_cores
+from jaxexpr.networks import Params
 from jaxexpr.training.models import hidden, with_hidden
 from jaxexpr.training.steps import Held, Plan, State, epoch, tested
 
@@ -48,34 +46,11 @@ def advancing(plan: Plan, together: str, count: int) -> Callable[..., State]:
     threads = min(cores(), count)
     if len(devices) > 1 or together != "map" or devices[0].platform != "cpu" or threads == 1:
         return advance
-    return functools.partial(_on_cores, advance, -(-count // threads))
 
+    def spread(held: Held, state: State, *told: Any) -> State:
+        return on_cores(lambda own: advance(*own, *told), (held, state), threads=threads)
 
-def cores() -> int:
-    """Return how many cores this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
-def _on_cores(
-    advance: Callable[..., State], share: int, held: Held, state: State, *told: Any
-) -> State:
-    """Call `advance` for `share` networks at a time, in threads of their own.
-
-    The last share is filled up with its own last network, which is computed again and dropped: all
-    shares are one compilation.
-    """
-    count, double = len(held.only), double_enabled()
-
-    def some(first: int) -> State:
-        places = np.minimum(np.arange(first, first + share), count - 1)
-        with jax.enable_x64(double):  # a thread does not inherit it
-            own = jax.tree.map(lambda x: x[places], (held, state))
-            return jax.block_until_ready(advance(*own, *told))
-
-    with ThreadPoolExecutor(-(-count // share)) as pool:
-        parts = list(pool.map(some, range(0, count, share)))
-    return jax.tree.map(lambda *own: jnp.concatenate(own)[:count], *parts)
+    return spread
 
 
 @functools.lru_cache(maxsize=16)

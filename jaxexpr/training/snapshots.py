@@ -46,12 +46,15 @@ class Snapshot:
 
         Layers alone: with `norm` the network is more than they, see ``model``.
         """
-        return jax.tree.map(lambda x: x[index].astype(np.float64), self._fetched)
+        return jax.tree.map(lambda x: x[index], self.networks)
 
     @functools.cached_property
-    def _fetched(self) -> Params:
-        """``params`` in NumPy: fetched once, which costs less than slices of many networks."""
-        return jax.tree.map(np.asarray, self.params)
+    def networks(self) -> Params:
+        """``(W, b)`` of each hidden layer of all networks, NumPy float64, leading axis E.
+
+        Layers alone, as in ``network``.
+        """
+        return jax.tree.map(lambda x: np.asarray(x, np.float64), self.params)
 
     def model(self, index: int) -> Classifier:
         """The Flax model of one network, for inference."""

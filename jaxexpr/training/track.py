@@ -18,12 +18,12 @@ from flax import nnx
 from jax import lax
 
 from jaxexpr import checks, exact
+from jaxexpr.cores import cores
 from jaxexpr.curves import Curve, as_curve
 from jaxexpr.identity import digest
 from jaxexpr.kernels import measure
 from jaxexpr.networks import MLP, Params
 from jaxexpr.propagation import Nodes
-from jaxexpr.training.ensembles import cores
 from jaxexpr.training.interventions import fan_in
 from jaxexpr.training.snapshots import Snapshot
 
@@ -143,9 +143,8 @@ def regions(lines: Sequence[Curve], *, name: str = "regions") -> Tracker:
 
     def look(now: Snapshot) -> dict[str, Any]:
         _connected(now, "regions")
-        each = _each(now, lambda own: exact.pieces_batch(own, family, now.net.activation))
-        counts = [[found.counts[-1] for found in lines] for lines in each]
-        return {name: np.array(counts, np.float64)}
+        counts = exact.region_counts(now.networks, family, now.net.activation)
+        return {name: counts[:, :, -1].astype(np.float64)}
 
     return _identified(look, family, name)
 
@@ -161,9 +160,7 @@ def distances(x: Any, *, name: str = "distance") -> Tracker:
 
     def look(now: Snapshot) -> dict[str, Any]:
         _connected(now, "distances")
-        activation = now.net.activation
-        each = _each(now, lambda own: exact.distance_to_boundary(own, x, activation))
-        return {name: np.stack(each)}
+        return {name: exact.distance_to_boundary(now.networks, x, now.net.activation)}
 
     return _identified(look, x, name)
 

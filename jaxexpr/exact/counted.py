@@ -1,0 +1,140 @@
+"""Regions that curves meet in many networks: counts alone, all in one call.
+
+As ``pieces_batch`` network by network, without the breakpoints: for ensembles, and for networks
+that are looked at often while they are trained.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxexpr import activations, checks
+from jaxexpr.cores import on_cores
+from jaxexpr.curves import Curve
+from jaxexpr.exact import pieces, room, starts, stretches
+from jaxexpr.given import checked_params, precision_of
+from jaxexpr.networks import Params, precision
+
+BLOCKS = 4  # of layers, each with a room of its own: more compile for longer than they save
+
+
+def region_counts(
+    params: Params,
+    curves: Sequence[Curve],
+    activation: str | activations.Activation = "relu",
+    *,
+    memory: float = pieces.MEMORY,
+) -> np.ndarray:
+    """Count the activation regions that each curve meets in each of many networks, exactly.
+
+    Parameters
+    ----------
+    params : ``(W, b)`` of each hidden layer of E networks, W ``(E, fan_in, fan_out)``, b
+        ``(E, fan_out)``. NumPy float64 is computed in float64 whatever JAX's global flag says.
+    curves : of one kind and size, as for ``pieces_batch``: every curve in every network.
+    activation, memory : as for ``pieces``.
+
+    Returns
+    -------
+    ``(E, curves, depth)``, int: regions of the first d layers that the curve meets in turn, as
+    ``Pieces.counts``.
+
+    Raises
+    ------
+    ValueError
+        for arrays without the axis of the networks, and as ``pieces_batch``.
+
+    >>> from jaxexpr import MLP, curves, laws
+    >>> net = MLP((2, 8, 8), laws.Gaussian(1.5), laws.Gaussian(0.1))
+    >>> params = jax.vmap(net.init)(jax.random.split(jax.random.key(0), 3))
+    >>> rays = [curves.line([0.0, 0.0], [np.cos(a), np.sin(a)]) for a in (0.0, 0.3)]
+    >>> region_counts(params, rays).shape
+    (3, 2, 2)
+    """
+    params = checked_params(params, networks=True)
+    shape = np.shape(params[0][0])
+    if len(shape) != 3:
+        raise ValueError(
+            f"params[0][0] has shape {shape}: give networks, with their number as the first axis "
+            "of every array; pieces_batch takes one network"
+        )
+    family, phi = pieces.family_of(params, curves), pieces.exact_activation(activation)
+    memory, dtype = checks.positive("memory", memory), precision_of(params)
+    with precision(dtype):
+        params = jax.tree.map(lambda x: np.asarray(x, dtype), params)
+        stacked = zip(*(c.arrays for c in family), strict=True)
+        arrays = [jnp.asarray(np.stack(each), dtype) for each in stacked]
+        return _solve(params, family[0], arrays, phi, memory)
+
+
+def _solve(
+    params: Params,
+    curve: Curve,
+    arrays: list[jax.Array],
+    phi: activations.Activation,
+    memory: float,
+) -> np.ndarray:
+    """Run with room that grows until every network has enough for every curve."""
+    networks, each, own = len(params[0][0]), len(arrays[0]), starts.count(curve)
+    shapes = [tuple(np.shape(w)[-2:]) for w, _ in params]
+    widths, bends = [s[1] for s in shapes], len(phi.breakpoints or ())
+    row = max(widths) * params[0][0].itemsize
+    cut = room.blocks(shapes, np.inf, most=BLOCKS)
+    plan, parts, asked = room.guess(cut, widths, bends, own), 1, None
+    counts = np.zeros((networks, each, len(params)), int)
+    left = np.arange(networks)
+    while left.size:
+        # Few different numbers of networks, so few compilations.
+        take = np.resize(left, min(room.bucket(left.size), networks))
+        batch = pieces.side_by_side(plan[-1].size * row * own, memory, each)
+        run = functools.partial(
+            _run, curve=curve, arrays=arrays, activation=phi, plan=plan, parts=parts, batch=batch
+        )
+        found, needed = (
+            np.asarray(x)[: left.size] for x in on_cores(run, pieces.chosen(params, take))
+        )
+        lacking = room.lacks(plan, needed)
+        done = ~lacking.any(axis=1)
+        counts[left[done]] = found[done]
+        left = left[~done]
+        if left.size:
+            worst = needed[lacking].max(axis=0)
+            plan, parts, asked = pieces.more_room(plan, parts, worst, asked, curve, params, memory)
+    return counts
+
+
+@functools.partial(jax.jit, static_argnames=("activation", "plan", "parts", "batch"))
+def _run(
+    params: Params,
+    curve: Curve,
+    arrays: list[jax.Array],
+    *,
+    activation: activations.Activation,
+    plan: tuple[room.Block, ...],
+    parts: int,
+    batch: int,
+) -> tuple[jax.Array, jax.Array]:
+    """Counts ``(E, curves, depth)`` and the room that was needed ``(E, curves, depth, 2)``."""
+
+    def network(own: Params) -> Any:
+        layers = pieces.layers_of(own, plan)
+
+        def one(points: list[jax.Array]) -> Any:
+            path = dataclasses.replace(curve, arrays=tuple(points))
+            begun = starts.begin(path, parts, own[0][0].dtype)
+            said = stretches.over(
+                lambda s: stretches.through(s, layers, activation, plan), begun, parts
+            )
+            return stretches.total(said)[0].pieces, said.needed.max(axis=0)
+
+        return lax.map(one, arrays, batch_size=batch)
+
+    return lax.map(network, params)
