@@ -157,7 +157,7 @@ def trackers(x: np.ndarray) -> dict[str, Any]:
     from jaxexpr import curves
     from jaxexpr.training import track
 
-    origin = np.zeros(x.shape[1])
+    origin, square = np.zeros(x.shape[1]), (x[0], x[1] - x[0], x[2] - x[0])
     return {
         "scales of the weights": track.weight_scale(),
         "length of a line in each layer, 100 tangents": track.lengths(curves.line(x[0], x[1])),
@@ -165,7 +165,8 @@ def trackers(x: np.ndarray) -> dict[str, Any]:
         "regions along 5 whole lines, exact": track.regions(
             [curves.line(origin, point, whole=True) for point in x[:5]]
         ),
-        "regions of a square, exact": track.plane(x[0], x[1] - x[0], x[2] - x[0]),
+        "regions of a square, exact": track.plane(*square),
+        "the same in the first network alone": track.plane(*square, networks=1, name="first"),
     }
 
 

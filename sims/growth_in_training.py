@@ -31,6 +31,7 @@ from jaxexpr import (
 from sims.run import Claim, Findings, Run, above, caption
 
 _KINDS = ("one class", "two classes")
+_FEW = 12  # lines of a kind that are drawn with their intervals
 
 
 def simulate(config: Any, run: Run) -> xr.Dataset:
@@ -100,7 +101,8 @@ def growth_of(params: Any, ends: np.ndarray) -> np.ndarray:
         return found["growth"][1:].mean()
 
     each = jax.vmap(one, (None, 0))
-    return np.asarray(jax.jit(lambda p: jax.lax.map(lambda own: each(own, flat), p))(params))
+    found = jax.jit(lambda p, flat: jax.lax.map(lambda own: each(own, flat), p))(params, flat)
+    return np.asarray(found)
 
 
 def check(data: xr.Dataset) -> Findings:
@@ -116,13 +118,12 @@ def check(data: xr.Dataset) -> Findings:
         Claim("all networks have more than 95 % test accuracy", missed == 0,
               f"{accuracy.size - missed} of {accuracy.size}, least {100 * accuracy.min():.1f} %"),
     ]  # fmt: skip
-    by_network = trained.mean(axis=(0, 3))  # (network, kind)
-    claims.append(
-        above(
-            "growth is larger between classes than within one, on these lines",
-            by_network[:, 1] - by_network[:, 0],
-        )
-    )
+    by_network, by_line = trained.mean(axis=(0, 3)), trained.mean(axis=(0, 1)).T  # (_, kind)
+    between = "growth is larger between classes than within one"
+    claims += [
+        above(f"{between}, on these lines", by_network[:, 1] - by_network[:, 0]),
+        above(f"{between}, in these networks", by_line[:, 1] - by_line[:, 0], of="pairs of lines"),
+    ]
     lines = trained.mean(axis=0).reshape(trained.shape[1], -1)  # (network, line)
     # Half of the networks say which lines grow most and least; the others how much.
     order = np.argsort(lines[::2].mean(axis=0))
@@ -184,18 +185,35 @@ def draw(data: xr.Dataset) -> Any:
                     if i == 0 else f"{name}, lines between {kind}", **style,
                 )  # fmt: skip
     else:
-        for name, colour in (("trained", None), ("random", "black")):
-            lines = data[name].values.reshape(*data[name].shape[:2], -1)
-            for j in range(lines.shape[2]):
-                made = Estimate.of(lines[:, :, j].T)
-                style = {"color": colour or plotting.COLOURS[j % 6], "linewidth": 0.8}
-                label = name if j == 0 else ""
-                plotting.curve_with_interval(x, made.mean, made.sem, ax=ax, label=label, **style)
+        _lines(ax, x, data)
     ax.set(xlabel="sigma_w after training (mean of layers 2 on)", ylabel="growth factor a layer")
     ax.legend()
     accuracy = data.accuracy.values
+    many = data.attrs["view"] == "paths" and data.line.size > _FEW
+    over = "means over them, a line each" if many else "95 % intervals over them"
     figure.suptitle(
-        f"{data.attrs['title']}\n{caption(data)} a scale, 95 % intervals over them; "
+        f"{data.attrs['title']}\n{caption(data)} a scale, {over}; "
         f"{(accuracy >= 0.95).sum()} of {accuracy.size} above 95 % test accuracy", fontsize=9,
     )  # fmt: skip
     return figure
+
+
+def _lines(ax: Any, x: np.ndarray, data: xr.Dataset) -> None:
+    """Draw each line's growth; intervals where there is room for them."""
+    for i, kind in enumerate(_KINDS):
+        where = ("within one class", "between two classes")[i]
+        for name, dashes in (("trained", "-"), ("random", ":")):
+            lines = data[name].sel(kind=kind).values
+            for j in range(lines.shape[2]):
+                made = Estimate.of(lines[:, :, j].T)
+                label = f"trained, {where}" if name == "trained" else "random" if i == 0 else ""
+                style: Any = {
+                    "color": plotting.COLOURS[i] if name == "trained" else "black",
+                    "linestyle": dashes,
+                    "linewidth": 0.8,
+                    "label": label if j == 0 else "",
+                }
+                if lines.shape[2] > _FEW:
+                    ax.plot(x, made.mean, alpha=0.6, **style)
+                else:
+                    plotting.curve_with_interval(x, made.mean, made.sem, ax=ax, **style)

@@ -46,19 +46,19 @@ class Claim:
         return f"{word} {self.name}: {self.detail}"
 
 
-def above(name: str, differences: Any, detail: str = "") -> Claim:
-    """Claim that paired numbers of independent networks are above 0 on average.
+def above(name: str, differences: Any, detail: str = "", of: str = "networks") -> Claim:
+    """Claim that numbers that are independent of one another are above 0 on average.
 
     Unresolved if 0 lies in the 95 % interval of their mean (Student's t).
 
     Parameters
     ----------
-    differences : one for each network, ``(n,)``.
+    differences : one for each network, ``(n,)``, or for each of what `of` names.
     """
     made = jaxexpr.Estimate.of(np.asarray(differences, np.float64))
     low, high = (float(side[0]) for side in made.interval())
     met = True if low > 0 else False if high < 0 else None
-    numbers = f"{made.mean[0]:.3g}, 95 % interval {low:.3g} to {high:.3g}, {made.n[0]} networks"
+    numbers = f"{made.mean[0]:.3g}, 95 % interval {low:.3g} to {high:.3g}, {made.n[0]} {of}"
     return Claim(name, met, f"{detail}{': ' if detail else ''}{numbers}")
 
 

@@ -323,8 +323,13 @@ def test_trackers_find_what_the_package_finds(digits):
         track.regions(lines),
         track.distances(x),
         track.plane(*square),
+        track.plane(*square, networks=1, name="first"),
     ]
     fit = small(trackers=trackers)
+    np.testing.assert_array_equal(fit.history["first"][:, 0], fit.history["plane"][:, 0])
+    assert np.isnan(fit.history["first"][:, 1]).all()
+    with pytest.raises(ValueError, match="networks=0: give an integer"):
+        track.plane(*square, networks=0)
     for i in range(2):
         params = jax.tree.map(lambda a: np.asarray(a, np.float64), fit.params(i))
         found = measure(params, arc, probes=("length", "transitions"))

@@ -94,7 +94,8 @@ def _solve(
     while left.size:
         # Few different numbers of networks, so few compilations.
         take = np.resize(left, min(room.bucket(left.size), networks))
-        batch = pieces.side_by_side(plan[-1].size * row * own, memory, each)
+        most = pieces.side_by_side(plan[-1].size * row * own, memory, each)
+        batch = max(n for n in range(1, most + 1) if each % n == 0)
         run = functools.partial(
             _run, curve=curve, arrays=arrays, activation=phi, plan=plan, parts=parts, batch=batch
         )
