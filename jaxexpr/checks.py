@@ -26,6 +26,12 @@ def is_traced(value: Any) -> bool:
     return isinstance(value, jax.core.Tracer)
 
 
+def concrete(name: str, value: Any, what: str) -> None:
+    """Refuse arrays that are traced, anywhere in `value`; `what` says what is not done then."""
+    if any(is_traced(leaf) for leaf in jax.tree.leaves(value)):
+        raise ValueError(f"{name}: traced arrays; {what} on the host: call it outside jit and vmap")
+
+
 def numeric(name: str, value: Any) -> Any:
     """Return `value` if it is a real number or an array of finite real numbers.
 

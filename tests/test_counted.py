@@ -129,6 +129,8 @@ def test_what_is_no_ensemble_is_refused():
         region_counts(params, family, "tanh")
     with pytest.raises(ValueError, match=r"params\[1\]\[0\] has shape"):
         region_counts((params[0], one(params, 0)[1]), family)
+    with pytest.raises(ValueError, match="traced arrays; regions are counted on the host"):
+        jax.jit(lambda params: region_counts(params, family))(params)
     with pytest.raises(ValueError, match="memory"):
         region_counts(params, family, memory=0)
     with pytest.raises(ValueError, match="points of shape"):

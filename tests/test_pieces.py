@@ -308,6 +308,14 @@ def test_batches_must_fit():
         pieces_batch(network((2, 3)), [])
 
 
+def test_traced_networks_and_curves_are_refused():
+    line = curves.line([0.0, 0.0], [1.0, 0.0])
+    with pytest.raises(ValueError, match="params, curves: traced arrays; pieces are found on the"):
+        jax.jit(lambda params: pieces(params, line))(network((2, 3)))
+    with pytest.raises(ValueError, match="traced arrays"):
+        jax.vmap(lambda x: pieces(network((2, 3)), curves.line(x, x + 1)))(np.zeros((4, 2)))
+
+
 def test_stretches_are_as_many_as_are_counted(rng):
     x, y, z = rng.normal(size=(3, 4))
     for curve, wanted in (

@@ -77,8 +77,7 @@ def regions_in_ball(
     layers, phi = numbers(params), exact_activation(activation)
     n = len(layers[0][0])
     for name, value in (("x", x), ("radius", radius)):
-        if checks.is_traced(value):
-            raise ValueError(f"{name} is traced: regions are counted on the host, outside jit")
+        checks.concrete(name, value, "regions are counted")
     x = np.asarray(checks.numeric("x", x), np.float64)
     if x.ndim == 0 or x.shape[-1] != n:
         raise ValueError(

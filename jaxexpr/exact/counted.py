@@ -67,6 +67,7 @@ def region_counts(
             "of every array; pieces_batch takes one network"
         )
     family, phi = pieces.family_of(params, curves), pieces.exact_activation(activation)
+    checks.concrete("params, curves", (params, family), "regions are counted")
     memory, dtype = checks.positive("memory", memory), precision_of(params)
     with precision(dtype):
         params = jax.tree.map(lambda x: np.asarray(x, dtype), params)

@@ -134,11 +134,7 @@ def pieces_of(
     if not callable(fn):
         raise ValueError(f"fn={checks.shown(fn)} is not callable: give a function of one array")
     ends = curves.line(x0, x1).arrays
-    if any(checks.is_traced(end) for end in ends):
-        raise ValueError(
-            "x0 and x1 are traced: the number of pieces is not known inside jit, vmap or grad; "
-            "call pieces_of outside of them"
-        )
+    checks.concrete("x0, x1", ends, "pieces are found")
     room = float(checks.positive("memory", memory))
     narrow = all(isinstance(end, jax.Array) and end.dtype.itemsize < 8 for end in ends)
     closed, tree = _traced(fn, np.shape(ends[0]), narrow)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -58,8 +57,7 @@ def patterns(
     [[0, 1], [1, 1], [1, 0]]
     """
     params = checked_params(params)
-    if any(checks.is_traced(leaf) for leaf in jax.tree.leaves(params)):
-        raise ValueError("params are traced: patterns are listed on the host, outside jit and vmap")
+    checks.concrete("params", params, "patterns are listed")
     curve = fitting("params[0][0]", int(np.shape(params[0][0])[0]), as_curve("curve", curve))
     phi = exact_activation(activation)
     t = pieces(params, curve, phi).breakpoints

@@ -120,6 +120,7 @@ def pieces_batch(
     params = checked_params(params, networks=True)
     paired = np.ndim(params[0][0]) == 3
     family, phi = family_of(params, curves), exact_activation(activation)
+    checks.concrete("params, curves", (params, family), "pieces are found")
     if paired and np.shape(params[0][0])[0] != len(family):
         raise ValueError(
             f"params holds {np.shape(params[0][0])[0]} networks for {len(family)} curves: give one "

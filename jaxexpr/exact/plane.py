@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxexpr import checks
@@ -154,15 +153,13 @@ def plane_through(
 
 def _known(params: Any) -> tuple[tuple[Array, Array], ...]:
     params = checked_params(params)
-    if any(checks.is_traced(leaf) for leaf in jax.tree.leaves(params)):
-        raise ValueError("params are traced: a plane is divided on the host, outside jit and vmap")
+    checks.concrete("params", params, "a plane is divided")
     return as_float64(params)
 
 
 def _vector(name: str, value: Any, n: int) -> Array:
     value = checks.numeric(name, value)
-    if checks.is_traced(value):
-        raise ValueError(f"{name} is traced: a plane is divided on the host, outside jit and vmap")
+    checks.concrete(name, value, "a plane is divided")
     if np.shape(value) != (n,):
         raise ValueError(
             f"{name} has shape {np.shape(value)} and params[0][0] has {n} rows: give a point of "
