@@ -136,7 +136,7 @@ FIGURES = {
             {
                 "epochs": 20.0,
                 "lines": 50,
-                "draws": 10,
+                "draws": 20,
                 "densities": (0.1, 0.2, 0.35, 0.5, 0.75, 1.0),
             },
         ),
