@@ -809,7 +809,7 @@ INPUTS = [
     (lambda: pieces_of(lambda x: x * np.nan, X, -X), "fn returns NaN or infinity"),
     (lambda: pieces_of(jnp.abs, X, -X, memory=40), "memory=40 bytes do not hold 3 numbers"),
     (lambda: pieces_of(jnp.abs, X, -X, memory=0), "memory=0: give one number > 0"),
-    (lambda: jax.jit(lambda x: pieces_of(jnp.abs, x, X).values)(-X), "x0 and x1 are traced"),
+    (lambda: jax.jit(lambda x: pieces_of(jnp.abs, x, X).values)(-X), "x0, x1: traced arrays"),
 ]
 
 
