@@ -40,7 +40,7 @@ def region_counts(
     params : ``(W, b)`` of each hidden layer of E networks, W ``(E, fan_in, fan_out)``, b
         ``(E, fan_out)``. NumPy float64 is computed in float64 whatever JAX's global flag says.
     curves : of one kind and size, as for ``pieces_batch``: every curve in every network.
-    activation, memory : as for ``pieces``.
+    activation, memory : as for ``pieces``; each core takes a network at a time, and its own memory.
 
     Returns
     -------
