@@ -51,18 +51,17 @@ def ours(name: str, width: int, depth: int, networks: int, together: int) -> Job
         only=None, label_noise=None,
     )  # fmt: skip
     plan, held, state = wanted.draw(jax.random.key(0))
-    advance = ensembles.advancing(plan, ensembles.chosen(None), together)
+    advance = ensembles.Advance(plan, held, ensembles.chosen(None))
     most = len(labels) // BATCH
-    states = [state]
+    states = [advance.apart(state)]
 
     def run(count: int) -> dict[str, float]:
         for _ in range(networks // together):
             left = count
             while left:
                 steps = min(left, most)
-                states[0] = advance(
-                    held, states[0], images, labels, np.int32(0), np.int32(0), np.int32(steps)
-                )
+                told = (images, labels, np.int32(0), np.int32(0), np.int32(steps))
+                states[0] = advance(states[0], *told)
                 left -= steps
         jax.block_until_ready(states[0])
         return {}

@@ -17,8 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import AxisType, PartitionSpec
 
-from jaxexpr import checks
-from jaxexpr.cores import cores, on_cores
+from jaxexpr import checks, cores
 from jaxexpr.networks import Params
 from jaxexpr.training.models import hidden, with_hidden
 from jaxexpr.training.steps import Held, Plan, State, epoch, tested
@@ -33,24 +32,39 @@ def chosen(together: Any) -> str:
     return "map" if jax.default_backend() == "cpu" else "vmap"
 
 
-def advancing(plan: Plan, together: str, count: int) -> Callable[..., State]:
-    """Return ``f(held, state, images, labels, number, first, last)``: steps of an epoch, of all.
+class Advance:
+    """Steps of all networks, in shares that stay apart between the calls.
 
     The networks are split over the devices where their number can be divided by that of the
     devices; on one CPU, a loop over them is split over its cores.
     """
-    devices = tuple(jax.local_devices())
-    if count % len(devices):
-        devices = devices[:1]
-    advance = _advancing(plan, together, devices)
-    threads = min(cores(), count)
-    if len(devices) > 1 or together != "map" or devices[0].platform != "cpu" or threads == 1:
-        return advance
 
-    def spread(held: Held, state: State, *told: Any) -> State:
-        return on_cores(lambda own: advance(*own, *told), (held, state), threads=threads)
+    def __init__(self, plan: Plan, held: Held, together: str) -> None:
+        self.count = len(held.only)
+        devices = tuple(jax.local_devices())
+        if self.count % len(devices):
+            devices = devices[:1]
+        self._advance = _advancing(plan, together, devices)
+        looped = len(devices) == 1 and together == "map" and devices[0].platform == "cpu"
+        self._threads = cores.cores() if looped else 1
+        self._held = self._split(held)
 
-    return spread
+    def _split(self, tree: Any) -> list[Any]:
+        return cores.shares(tree, self._threads)
+
+    def apart(self, state: State) -> list[State]:
+        """Return the shares of a state of all networks."""
+        return self._split(state)
+
+    def joined(self, states: list[State]) -> State:
+        """Return the state of all networks."""
+        state: State = cores.joined(states, self.count)
+        return state
+
+    def __call__(self, states: list[State], *told: Any) -> list[State]:
+        """Do steps; `told` are images, labels, number of the epoch, first and last step."""
+        both = list(zip(self._held, states, strict=True))
+        return cores.each_on_a_core(lambda own: self._advance(*own, *told), both)
 
 
 @functools.lru_cache(maxsize=16)

@@ -23,6 +23,7 @@ from jaxexpr.training.examples import Examples, as_examples
 from jaxexpr.training.interventions import Prune
 from jaxexpr.training.models import placed_norms
 from jaxexpr.training.snapshots import Fit, Snapshot
+from jaxexpr.training.steps import State
 
 Tracker = Callable[[Snapshot], Mapping[str, Any]]
 
@@ -207,53 +208,61 @@ class _Run:
         trackers: tuple[Tracker, ...],
         together: str,
     ) -> None:
-        self._net, self._plan, self._held = net, drawn.plan, drawn.held
+        self._net, self._plan = net, drawn.plan
         self._images = jnp.asarray(given.images, net.dtype)
         self._labels = jnp.asarray(given.labels)
         self._test, self._stops, self._trackers = test, stops, trackers
-        self._count, self._compiled = len(drawn.held.only), False
+        self._advance = ensembles.Advance(drawn.plan, drawn.held, together)
+        self._count, self._compiled = self._advance.count, False
         self.an_epoch = len(given.labels) // drawn.plan.batch
-        self._advance = ensembles.advancing(drawn.plan, together, self._count)
 
     def to_the_end(
         self, place: kept.Place, keep: Callable[[kept.Place], None], bar: Bar
     ) -> kept.Place:
         """Train up to the last record, and keep where we are now and then."""
         saved, size, shown = time.monotonic(), 1, ""
+        apart = self._advance.apart(place.state)
+
+        def whole() -> kept.Place:
+            return place._replace(state=self._advance.joined(apart))
+
         try:
             while len(place.history) < len(self._stops):
                 left = int(self._stops[len(place.history)]) - place.done
                 if left:
                     began = time.monotonic()
-                    place = self._some(place, min(left, size))
+                    place, apart = self._some(place, apart, min(left, size))
                     ratio = _STEP_SECONDS / max(time.monotonic() - began, 1e-6)
                     size = int(np.clip(size * np.clip(ratio, 0.5, 8), 1, self.an_epoch))
                 else:
-                    place = self._recorded(place)
+                    place = self._recorded(whole())
+                    apart = self._advance.apart(place.state)
                     shown = _shown(place.history[-1])
                 bar.update(place.done, shown)
                 if time.monotonic() - saved > _SAVED_EVERY:
-                    keep(place)
+                    keep(whole())
                     saved = time.monotonic()
         except KeyboardInterrupt:
-            keep(place)
+            keep(whole())
             raise
+        place = whole()
         keep(place)
         return place
 
-    def _some(self, place: kept.Place, steps: int) -> kept.Place:
-        """Do at most so many steps, in one epoch."""
+    def _some(
+        self, place: kept.Place, apart: list[State], steps: int
+    ) -> tuple[kept.Place, list[State]]:
+        """Do at most so many steps, in one epoch, of the states `apart`; the place's own is old."""
         number, first = divmod(place.done, self.an_epoch)
         last = min(self.an_epoch, first + steps)
         began = time.monotonic()
         told = (self._images, self._labels, np.int32(number), np.int32(first), np.int32(last))
-        state = jax.block_until_ready(self._advance(self._held, place.state, *told))
+        apart = jax.block_until_ready(self._advance(apart, *told))
         name = "training" if self._compiled else "first_step"
         self._compiled = True
         seconds = place.seconds[name] + time.monotonic() - began
-        return place._replace(
-            done=place.done + last - first, state=state, seconds=place.seconds | {name: seconds}
-        )
+        done = place.done + last - first
+        return place._replace(done=done, seconds=place.seconds | {name: seconds}), apart
 
     def snapshot(self, place: kept.Place) -> Snapshot:
         """Return the networks as they are."""
