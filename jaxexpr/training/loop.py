@@ -27,7 +27,8 @@ from jaxexpr.training.steps import State
 
 Tracker = Callable[[Snapshot], Mapping[str, Any]]
 
-_SAVED_EVERY = 5.0  # seconds
+_SAVED_EVERY = 5.0  # seconds, or
+_SAVED_FOR = 20.0  # times what keeping the run took the last time, if that is longer
 _STEP_SECONDS = 1.0  # of one call
 _SPENT = ("first_step", "training", "first_look", "testing", "tracking")
 FORMAT = 1  # to be raised when the same arguments train other networks
@@ -220,7 +221,7 @@ class _Run:
         self, place: kept.Place, keep: Callable[[kept.Place], None], bar: Bar
     ) -> kept.Place:
         """Train up to the last record, and keep where we are now and then."""
-        saved, size, shown = time.monotonic(), 1, ""
+        saved, pause, size, shown = time.monotonic(), _SAVED_EVERY, 1, ""
         apart = self._advance.apart(place.state)
 
         def whole() -> kept.Place:
@@ -239,9 +240,11 @@ class _Run:
                     apart = self._advance.apart(place.state)
                     shown = _shown(place.history[-1])
                 bar.update(place.done, shown)
-                if time.monotonic() - saved > _SAVED_EVERY:
+                if time.monotonic() - saved > pause:
+                    began = time.monotonic()
                     keep(whole())
                     saved = time.monotonic()
+                    pause = max(_SAVED_EVERY, _SAVED_FOR * (saved - began))
         except KeyboardInterrupt:
             keep(whole())
             raise
