@@ -83,12 +83,14 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
 
 
 def line_ends(test: datasets.Dataset, lines: int, seed: int) -> np.ndarray:
-    """Return pairs of examples of one class, then of two: ``(2, lines, 2, n)``, float64."""
+    """Return pairs of examples of one class, then of two: ``(2, lines, 2, n)``, float64.
+
+    No example is in two pairs, so lines are independent of one another.
+    """
     order = np.random.default_rng(seed).permutation(len(test.labels))
-    labels = test.labels[order]
-    alike = labels[:-1] == labels[1:]
-    firsts = [np.flatnonzero(which)[:lines] for which in (alike, ~alike)]
-    pairs = np.array([[order[i], order[i + 1]] for i in np.concatenate(firsts)])
+    both = order[: order.size // 2 * 2].reshape(-1, 2)
+    alike = test.labels[both[:, 0]] == test.labels[both[:, 1]]
+    pairs = np.concatenate([both[alike][:lines], both[~alike][:lines]])
     return test.flat[pairs].astype(np.float64).reshape(2, lines, 2, -1)
 
 

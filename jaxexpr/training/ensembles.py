@@ -47,14 +47,11 @@ class Advance:
         self._advance = _advancing(plan, together, devices)
         looped = len(devices) == 1 and together == "map" and devices[0].platform == "cpu"
         self._threads = cores.cores() if looped else 1
-        self._held = self._split(held)
-
-    def _split(self, tree: Any) -> list[Any]:
-        return cores.shares(tree, self._threads)
+        self._held = cores.shares(held, self._threads)
 
     def apart(self, state: State) -> list[State]:
         """Return the shares of a state of all networks."""
-        return self._split(state)
+        return cores.shares(state, self._threads)
 
     def joined(self, states: list[State]) -> State:
         """Return the state of all networks."""
