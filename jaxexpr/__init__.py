@@ -1,9 +1,12 @@
 """Expressivity of neural networks: growth, transitions and regions, with errors or exact."""
 
-from jaxexpr import curves, datasets, exact, laws, theory
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from jaxexpr import activations, calls, curves, datasets, exact, laws, theory
 from jaxexpr.activations import Activation
 from jaxexpr.boundary import boundary_volume
-from jaxexpr.convert import from_arrays, from_flax, from_torch_state
+from jaxexpr.convert import from_arrays, from_flax, from_torch, from_torch_state
 from jaxexpr.convnets import ConvNet, cifar10_convnet
 from jaxexpr.dichotomies import dichotomies
 from jaxexpr.ensemble import estimate
@@ -17,6 +20,11 @@ from jaxexpr.probes import Probe, crossings, expected_crossings, probe
 from jaxexpr.projections import Projection, project
 from jaxexpr.runner import Interrupted
 from jaxexpr.verdicts import Verdict, judge, verdict
+
+if TYPE_CHECKING:
+    from jaxexpr import plotting as plotting
+    from jaxexpr import results as results
+    from jaxexpr import training as training
 
 __version__ = "0.1.0"
 
@@ -33,6 +41,7 @@ __all__ = [
     "Probe",
     "Projection",
     "Verdict",
+    "activations",
     "boundary_volume",
     "cifar10_convnet",
     "crossings",
@@ -44,6 +53,7 @@ __all__ = [
     "expected_crossings",
     "from_arrays",
     "from_flax",
+    "from_torch",
     "from_torch_state",
     "grid_needed",
     "judge",
@@ -57,3 +67,20 @@ __all__ = [
     "trajectory",
     "verdict",
 ]
+
+_WHERE_USED = ("plotting", "results", "training")  # these need Matplotlib, xarray, Flax
+_ABSENT = calls.absent(__name__, [*__all__, *_WHERE_USED])
+
+
+def _imported(name: str) -> Any:
+    if name in _WHERE_USED:
+        return importlib.import_module(f"{__name__}.{name}")
+    return _ABSENT(name)
+
+
+if not TYPE_CHECKING:  # which knows all names
+    __getattr__ = _imported
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_WHERE_USED, "__version__"])

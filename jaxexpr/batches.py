@@ -20,11 +20,13 @@ from jax.sharding import AxisType, PartitionSpec
 from jaxexpr import checks
 from jaxexpr.jobs import Job
 from jaxexpr.networks import Network, over_sweep
+from jaxexpr.transforms import spread
 
 _BUFFER_BYTES = 2**24
 _CPU_BATCH_BYTES = 2**22
 _MOST_NETWORKS = 8192
 _STEP_SECONDS = 1.0
+_KNOWN_SECONDS = 5.0  # of work, compilation left out, after which the pace is known
 
 
 def default_memory() -> float:
@@ -89,9 +91,10 @@ def _many(
         done, buffer = state
         out = together(first + done.astype(jnp.uint32))
         put = functools.partial(lax.dynamic_update_slice_in_dim, start_index=done, axis=0)
-        return done + batch, jax.tree.map(put, buffer, out)
+        return spread((done + batch, jax.tree.map(put, buffer, out)), state)
 
-    return lax.while_loop(lambda s: s[0] < count, body, (jnp.zeros((), jnp.int32), empty))[1]
+    nothing = spread((jnp.zeros((), jnp.int32), empty), net, data, first, count)
+    return lax.while_loop(lambda s: s[0] < count, body, nothing)[1]
 
 
 @functools.lru_cache(maxsize=32)
@@ -105,11 +108,7 @@ def _on_all(devices: tuple[Any, ...], job: Job, shape: tuple[int, int, int]) -> 
 
     return jax.jit(
         jax.shard_map(
-            share,
-            mesh=mesh,
-            in_specs=(whole, whole, whole, split, split),
-            out_specs=split,
-            check_vma=False,
+            share, mesh=mesh, in_specs=(whole, whole, whole, split, split), out_specs=split
         )
     )
 
@@ -147,25 +146,40 @@ def stepper(
 
 
 class Pace:
-    """How many networks to ask for at a time: about a second's work, found by doing it."""
+    """How many networks to ask for at a time: about a second's work, found by doing it.
 
-    def __init__(
-        self, shape: tuple[int, int, int], chunk: int | None, *, steady: bool = False
-    ) -> None:
-        self._chunk, self._steady = chunk, steady
-        self._count = max(shape[1], 4)
-        self._most = shape[2] * jax.local_device_count()
+    The first step after ``compiles`` says nothing of how long networks take.
+    """
 
-    def count(self, done: int) -> int:
-        """How many networks to ask for after `done` of them; `steady` ignores the clock."""
-        wanted = max(64, done // 4) if self._steady else self._count
+    def __init__(self, shape: tuple[int, int, int], chunk: int | None) -> None:
+        devices = jax.local_device_count()
+        self._chunk, self._count = chunk, shape[1] * devices
+        self._most = shape[2] * devices
+        self._timed, self._seconds = 0, 0.0
+        self.compiles()
+
+    def compiles(self) -> None:
+        """Say that the next step is compiled first."""
+        self._fresh = True
+
+    def count(self) -> int:
+        """How many networks to ask for."""
         # More than the buffers hold would overwrite what is in them.
-        return min(wanted if self._chunk is None else self._chunk, self._most)
+        return min(self._count if self._chunk is None else self._chunk, self._most)
 
-    def timed(self, work: Callable[[], Any]) -> Any:
+    def timed(self, work: Callable[[], Any], count: int) -> Any:
+        """Do the work of so many networks."""
         began = time.monotonic()
         result = work()
         seconds = max(time.monotonic() - began, 1e-6)
         growth = np.clip(_STEP_SECONDS / seconds, 0.5, 8.0)
         self._count = int(np.clip(self._count * growth, 1, self._most))
+        if not self._fresh:
+            self._timed, self._seconds = self._timed + count, self._seconds + seconds
+        self._fresh = False
         return result
+
+    def seconds(self, networks: int) -> float:
+        """How long so many networks take at the pace so far; 0 while it is not known."""
+        known = self._seconds >= _KNOWN_SECONDS
+        return networks * self._seconds / self._timed if known else 0.0

@@ -6,7 +6,9 @@ Traced values pass unchecked: under ``jit``, ``vmap`` or ``grad`` they have no v
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,8 +17,8 @@ import numpy as np
 
 def shown(value: Any, limit: int = 60) -> str:
     """Return ``repr(value)`` cut to `limit` characters, for messages."""
-    if isinstance(value, np.ndarray | jax.Array) and value.ndim == 0:
-        value = value.item()
+    if isinstance(value, np.ndarray | jax.Array) and value.ndim == 0 and not _is_key(value):
+        value = value if is_traced(value) else value.item()
     text = " ".join(repr(value).split())
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
@@ -24,6 +26,17 @@ def shown(value: Any, limit: int = 60) -> str:
 def is_traced(value: Any) -> bool:
     """Whether `value` is a tracer, whose entries are not known yet."""
     return isinstance(value, jax.core.Tracer)
+
+
+def on_host(what: str, inside: str, *values: Any) -> None:
+    """Refuse to go on inside jit, vmap or the like; `inside` says what to use there."""
+    # Inside jit whatever is made is traced; vmap and grad trace what depends on their arguments.
+    made = jax.tree.leaves((jax.numpy.zeros(()), values))
+    if any(is_traced(leaf) for leaf in made):
+        raise ValueError(
+            f"{what} is called inside jit, vmap, grad or scan and works on the host: call it "
+            f"outside, or use {inside} inside"
+        )
 
 
 def concrete(name: str, value: Any, what: str) -> None:
@@ -97,6 +110,20 @@ def sequence(name: str, value: Any) -> tuple[float, ...]:
     return tuple(float(x) for x in numeric(name, value)) if len(value) else ()
 
 
+def path(name: str, value: Any) -> Path:
+    """Return `value` as a path, if it is a text or a path."""
+    if not isinstance(value, str | os.PathLike) or not str(value):
+        raise ValueError(f"{name}={shown(value)}: give a path, as a text or a pathlib.Path")
+    return Path(value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return `value` if it is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name}={shown(value)}: give True or False")
+    return bool(value)
+
+
 def integer(name: str, value: Any, minimum: int = 1) -> int:
     """Return `value` as an int if it is a whole number >= `minimum`."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
@@ -125,12 +152,14 @@ def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
     raise ValueError(f"{name}={shown(value)} is unknown: choose one of {', '.join(names)}{hint}")
 
 
+def _is_key(value: Any) -> bool:
+    return bool(jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key))
+
+
 def random_key(name: str, value: Any) -> jax.Array:
     """Return `value` if it is one typed JAX random key."""
-    if not isinstance(value, jax.Array) or not jax.dtypes.issubdtype(
-        value.dtype, jax.dtypes.prng_key
-    ):
-        raise ValueError(f"{name}={shown(value)} is no random key: give jax.random.key(seed)")
+    if not isinstance(value, jax.Array) or not _is_key(value):
+        raise ValueError(f"{name}={shown(value)} is not a random key: give jax.random.key(seed)")
     if value.shape != ():
         raise ValueError(f"{name} has shape {value.shape}: give one key, not an array of keys")
     return value

@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxexpr import activations, checks, laws
+from jaxexpr.calls import explained
 from jaxexpr.layers import Conv, Dense, Layer, PlacedPool, Pool
 from jaxexpr.networks import Network, Params
 
 
 @jax.tree_util.register_pytree_node_class
-@dataclasses.dataclass(frozen=True, init=False)
+@dataclasses.dataclass(frozen=True, init=False, repr=False)
 class ConvNet(Network):
     """A random convolutional network.
 
@@ -34,6 +35,8 @@ class ConvNet(Network):
     ValueError
         naming the layer, for kernels and pools that do not fit their image; and as ``MLP``.
 
+    Examples
+    --------
     >>> net = ConvNet((8, 8, 1), [Conv(4), Pool(2), Dense(10)], laws.Gaussian(1.5), laws.Zero())
     >>> net.widths
     (64, 256, 64, 10)
@@ -41,6 +44,7 @@ class ConvNet(Network):
     [(3, 3, 1, 4), (64, 10)]
     """
 
+    @explained
     def __init__(
         self,
         input_shape: Sequence[int],
@@ -65,7 +69,7 @@ class ConvNet(Network):
         for i, layer in enumerate(layers):
             if not isinstance(layer, Conv | Pool | Dense):
                 raise ValueError(
-                    f"layers[{i}]={checks.shown(layer)} is no layer: give Conv, Pool or Dense"
+                    f"layers[{i}]={checks.shown(layer)} is not a layer: give Conv, Pool or Dense"
                 )
             ops.append(layer.placed(f"layers[{i}]", below))
             below = ops[-1].shape
@@ -83,6 +87,17 @@ class ConvNet(Network):
         params : as ``init`` returns them.
         x : ``input_shape``.
         """
+        if isinstance(params, np.ndarray | jax.Array):
+            raise ValueError(f"params={checks.shown(params)}: give net.init(key) first, then x")
+        if np.shape(x) != self.input_shape:
+            raise ValueError(
+                f"x has shape {np.shape(x)} and net.input_shape is {self.input_shape}: give one "
+                "input; for many of them use jax.vmap(lambda x: net.apply(params, x))"
+            )
+        shapes = [op.weights_shape for op in self.ops if hasattr(op, "fan_in")]
+        found = [np.shape(weights) for weights, _ in params]
+        if found != shapes:
+            raise ValueError(f"params hold W of shapes {found}: give {shapes}, as net.init(key)")
         rows, left = jnp.asarray(x).reshape(1, -1), list(params)
         for op in self.ops:
             if isinstance(op, PlacedPool):
@@ -99,6 +114,7 @@ def _pooled(op: PlacedPool, rows: jax.Array) -> jax.Array:
     return jnp.mean(windows, axis=0) if op.kind == "mean" else jnp.max(windows, axis=0)
 
 
+@explained
 def cifar10_convnet(
     weights: laws.Law | Sequence[laws.Law],
     biases: laws.Law | Sequence[laws.Law],
@@ -122,10 +138,15 @@ def cifar10_convnet(
     input_shape : of an image; its sides are multiples of 4.
     weights, biases, activation, dtype : as for ``ConvNet``.
 
+    Examples
+    --------
     >>> cifar10_convnet(laws.Gaussian(2.0), laws.Zero()).depth
     9
     """
-    shape = tuple(input_shape)
+    for name, pair in (("features", features), ("dense", dense)):
+        if not isinstance(pair, Sequence) or len(pair) != 2:
+            raise ValueError(f"{name}={checks.shown(pair)}: give two numbers, such as (32, 64)")
+    shape = tuple(input_shape) if isinstance(input_shape, Sequence) else (input_shape,)
     if len(shape) != 3 or any(side % 4 for side in shape[:2]):
         raise ValueError(
             f"input_shape={shape}: give (height, width, channels), height and width multiples of 4"

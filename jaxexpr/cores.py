@@ -7,8 +7,9 @@ threads. So a share of the networks goes to each core.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import jax
@@ -16,6 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxexpr.networks import double_enabled
+
+SPAN_SECONDS = 0.25  # of work, between two of which a thread can be stopped
+PATIENCE = 1.0  # seconds that threads are waited for after Ctrl-C
 
 
 def cores() -> int:
@@ -65,6 +69,70 @@ def each_on_a_core(function: Callable[[Any], Any], parts: list[Any]) -> list[Any
 
     with ThreadPoolExecutor(len(parts)) as pool:
         return list(pool.map(one, parts))
+
+
+def in_spans(
+    work: Callable[[int, int], Any], total: int, most: int, see: Callable[[int], None]
+) -> list[tuple[int, int, Any]]:
+    """Do pieces of work 0, ..., `total` - 1 side by side, in spans that Ctrl-C can end.
+
+    A span is one call of compiled code, which nothing stops. Spans are short, and after Ctrl-C none
+    begins.
+
+    Parameters
+    ----------
+    work : ``work(first, count)`` does that many pieces from `first` on.
+    most : pieces in one call.
+    see : called, by the thread that called us, with the number of pieces done.
+
+    Returns
+    -------
+    ``(first, count, what work returned)`` of each span, in no order.
+    """
+    threads = min(cores() if jax.default_backend() == "cpu" else 1, total)
+    double = double_enabled()
+    made: list[tuple[int, int, Any]] = []
+    begun, done, size = 0, 0, 1
+
+    def one(first: int, count: int) -> tuple[float, tuple[int, int, Any]]:
+        began = time.monotonic()
+        with jax.enable_x64(double):  # a thread does not inherit it
+            out = jax.block_until_ready(work(first, count))
+        return time.monotonic() - began, (first, count, out)
+
+    def following() -> tuple[int, int]:
+        nonlocal begun
+        first, count = begun, min(size, most, -(-(total - begun) // threads))
+        begun += count
+        return first, count
+
+    def finished(seconds: float, span: tuple[int, int, Any]) -> None:
+        nonlocal done, size
+        growth = float(np.clip(SPAN_SECONDS / max(seconds, 1e-6), 0.5, 8.0))
+        size = max(int(span[1] * growth), 1)
+        done += span[1]
+        made.append(span)
+        see(done)
+
+    if threads == 1:
+        while begun < total:
+            finished(*one(*following()))
+        return made
+    pool = ThreadPoolExecutor(threads)
+    running: set[Future[Any]] = set()
+    try:
+        while done < total:
+            while begun < total and len(running) < threads:
+                running.add(pool.submit(one, *following()))
+            ready, running = wait(running, 1.0, FIRST_COMPLETED)
+            for span in ready:
+                finished(*span.result())
+    except BaseException:
+        busy = wait(running, PATIENCE).not_done
+        pool.shutdown(wait=not busy)  # what is being compiled takes longer, and ends by itself
+        raise
+    pool.shutdown()
+    return made
 
 
 def on_cores(function: Callable[[Any], Any], own: Any) -> Any:

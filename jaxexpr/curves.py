@@ -12,13 +12,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxexpr import checks
+from jaxexpr.calls import absent, explained
 
 Vector = Any
 
@@ -113,6 +114,7 @@ def _line(arrays: tuple[Any, ...], t: jax.Array) -> jax.Array:
     return (1 - t) * arrays[0] + t * arrays[1]
 
 
+@explained
 def line(x0: Vector, x1: Vector, whole: bool = False) -> Curve:
     """The segment ``x0 + t (x1 - x0)``, t in [0, 1]; with ``whole=True`` the infinite line.
 
@@ -126,16 +128,19 @@ def line(x0: Vector, x1: Vector, whole: bool = False) -> Curve:
     ValueError
         for points of unlike shapes, NaN or infinite entries, and ``x0 == x1``.
 
+    Examples
+    --------
     >>> line([0.0, 0.0], [3.0, 4.0]).points(jnp.array([0.5])).tolist()
     [[1.5, 2.0]]
     """
     x0, x1 = _pair(x0, x1)
+    whole = checks.flag("whole", whole)
     if _known(x0, x1) and np.array_equal(np.asarray(x0), np.asarray(x1)):
         raise ValueError(
-            f"x1={checks.shown(np.asarray(x1))} equals x0: a line needs two distinct end points"
+            f"x1={checks.shown(np.asarray(x1))} equals x0: give two distinct end points"
         )
     domain = (-math.inf, math.inf) if whole else (0.0, 1.0)
-    return Curve("line", domain, (x0, x1), _line, np.shape(x0), bool(whole))
+    return Curve("line", domain, (x0, x1), _line, np.shape(x0), whole)
 
 
 def _round(arrays: tuple[Any, ...], s: jax.Array) -> jax.Array:
@@ -156,16 +161,22 @@ def _two_directions(names: tuple[str, str], x0: Any, x1: Any) -> None:
     cosine = float(a @ b / (lengths[0] * lengths[1]))
     if np.linalg.norm(a / lengths[0] - np.sign(cosine) * b / lengths[1]) < 1e-7:
         raise ValueError(
-            f"{names[1]}={checks.shown(np.asarray(x1))} is parallel to {names[0]}: an arc needs "
-            "two directions (use line for a segment through the origin)"
+            f"{names[1]}={checks.shown(np.asarray(x1))} is parallel to {names[0]}: give two "
+            "directions (or use line for a segment through the origin)"
         )
 
 
+@explained
 def arc(x0: Vector, x1: Vector) -> Curve:
     """The arc ``x0 cos s + x1 sin s``, s in [0, pi/2], from x0 to x1.
 
-    Raises ValueError if the end points are zero or parallel.
+    Raises
+    ------
+    ValueError
+        if the end points are zero or parallel.
 
+    Examples
+    --------
     >>> arc([1.0, 0.0], [0.0, 1.0]).domain
     (0.0, 1.5707963267948966)
     """
@@ -174,16 +185,21 @@ def arc(x0: Vector, x1: Vector) -> Curve:
     return Curve("arc", (0.0, math.pi / 2), (x0, x1), _round, np.shape(x0))
 
 
+@explained
 def circle(x0: Vector, x1: Vector) -> Curve:
     """``x0 cos s + x1 sin s``, s in [0, 2 pi]; a circle if x0, x1 are orthogonal, equally long.
 
-    Raises ValueError if x0, x1 are zero or parallel.
+    Raises
+    ------
+    ValueError
+        if x0, x1 are zero or parallel.
     """
     x0, x1 = _pair(x0, x1)
     _two_directions(("x0", "x1"), x0, x1)
     return Curve("circle", (0.0, 2 * math.pi), (x0, x1), _round, np.shape(x0))
 
 
+@explained
 def ellipse(axis0: Vector, axis1: Vector, centre: Vector) -> Curve:
     """``centre + axis0 cos s + axis1 sin s``, s in [0, 2 pi]; axes need not be orthogonal."""
     axis0, axis1 = _vector("axis0", axis0), _vector("axis1", axis1)
@@ -206,10 +222,14 @@ def _polyline(arrays: tuple[Any, ...], t: jax.Array) -> jax.Array:
     return (1 - local) * vertices[index] + local * vertices[index + 1]
 
 
+@explained
 def polyline(vertices: Vector) -> Curve:
     """Straight segments through `vertices`, shape ``(p, n)``; t in [0, p - 1], whole at vertices.
 
-    Raises ValueError for fewer than two vertices and for two equal ones in a row.
+    Raises
+    ------
+    ValueError
+        for fewer than two vertices and for two equal ones in a row.
     """
     vertices = _vector("vertices", vertices)
     if np.ndim(vertices) < 2 or np.shape(vertices)[0] < 2:
@@ -235,6 +255,7 @@ def _semicircles(arrays: tuple[Any, ...], t: jax.Array) -> jax.Array:
     return centre - jnp.cos(angle) / (2 * count) * chord + radius * jnp.sin(angle) * normals[index]
 
 
+@explained
 def semicircles(key: jax.Array, x0: Vector, x1: Vector, planes: int = 100) -> Curve:
     """The line from x0 to x1, each of its `planes` equal parts bent into a semicircle.
 
@@ -248,8 +269,9 @@ def semicircles(key: jax.Array, x0: Vector, x1: Vector, planes: int = 100) -> Cu
     ValueError
         for n < 2, equal end points, ``planes < 1``, or a key that is none.
     """
+    key = checks.random_key("key", key)
     x0, x1 = _pair(x0, x1)
-    key, planes = checks.random_key("key", key), checks.integer("planes", planes)
+    planes = checks.integer("planes", planes)
     shape, size = np.shape(x0), int(np.size(x0))
     if size < 2:
         raise ValueError(
@@ -279,6 +301,7 @@ class _UserPoint:
         return self.function(t)
 
 
+@explained
 def from_function(
     function: Callable[[jax.Array], jax.Array], domain: tuple[float, float] = (0.0, 1.0)
 ) -> Curve:
@@ -289,6 +312,8 @@ def from_function(
     function : traceable and differentiable by JAX; returns an array of the point's shape.
     domain : first and last t.
 
+    Examples
+    --------
     >>> spiral = from_function(lambda t: jnp.stack([t * jnp.cos(9 * t), t * jnp.sin(9 * t)]))
     >>> spiral.shape
     (2,)
@@ -302,7 +327,15 @@ def from_function(
         raise ValueError(
             f"domain={checks.shown(domain)} is empty: give (first, last), first < last"
         )
-    point = jax.eval_shape(function, jax.ShapeDtypeStruct((), jnp.float32))
+    try:
+        point = jax.eval_shape(function, jax.ShapeDtypeStruct((), jnp.float32))
+    except (TypeError, jax.errors.JAXTypeError) as error:
+        traced = isinstance(error, jax.errors.JAXTypeError)
+        why = "NumPy, float() or if on its argument" if traced else str(error).partition("\n")[0]
+        raise ValueError(
+            f"function={checks.shown(function)} cannot be traced by JAX ({why}): give a function "
+            "of one t, written with jax.numpy (jnp.stack, jnp.cos, jnp.where)"
+        ) from error
     if not hasattr(point, "shape"):
         kind = type(point).__name__
         raise ValueError(f"function returns a {kind}: return an array, as jnp.stack makes it")
@@ -319,6 +352,11 @@ def as_curve(name: str, value: Any) -> Curve:
     if isinstance(value, Curve):
         return value
     raise ValueError(
-        f"{name}={checks.shown(value)} is no curve: give curves.line(x0, x1), arc, circle, "
+        f"{name}={checks.shown(value)} is not a curve: give curves.line(x0, x1), arc, circle, "
         "ellipse, polyline, semicircles or from_function"
     )
+
+
+if not TYPE_CHECKING:
+    _NAMES = "line arc circle ellipse polyline semicircles from_function"
+    __getattr__ = absent(__name__, _NAMES.split())

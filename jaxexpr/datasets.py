@@ -31,6 +31,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxexpr import checks
+from jaxexpr.calls import explained
+
 __all__ = ["NAMES", "Dataset", "load"]
 
 NAMES = ("digits", "mnist", "fashion_mnist", "cifar10")
@@ -129,6 +132,7 @@ class Dataset(NamedTuple):
         return self.images.reshape(len(self.images), math.prod(self.images.shape[1:]))
 
 
+@explained
 def load(
     name: str, split: str = "train", *, folder: str | os.PathLike[str] | None = None
 ) -> Dataset:
@@ -185,7 +189,7 @@ def load(
 
 
 def _check_choice(argument: str, value: str, choices: Sequence[str]) -> None:
-    if value in choices:
+    if isinstance(value, str) and value in choices:
         return
     near = difflib.get_close_matches(str(value).lower(), choices, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
@@ -208,7 +212,7 @@ def _locate(name: str, split: str, folder: str | os.PathLike[str] | None) -> tup
     """Paths of the files of a split, in order, or the one path of the archive that holds them."""
     files = (_CIFAR_FILES if name == "cifar10" else _IDX_FILES)[split]
     if folder is not None:
-        return _search("folder", Path(folder), name, files)
+        return _search("folder", checks.path("folder", folder), name, files)
     if variable := os.environ.get(_VARIABLE):
         return _search(_VARIABLE, Path(variable), name, files)
     wanted = (_ARCHIVE,) if name == "cifar10" else tuple(f"{file}.gz" for file in files)

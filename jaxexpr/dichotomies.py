@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from jaxexpr import checks
+from jaxexpr.calls import explained
 from jaxexpr.exact.flips import MOST_POINTS
 from jaxexpr.moments import Estimate
 from jaxexpr.networks import MLP
@@ -25,6 +26,7 @@ GRID_POINTS = 1025
 PATHS = {"arc": 1, "half": 2, "circle": 4}  # quarter turns
 
 
+@explained
 def dichotomies(
     net: MLP,
     inputs: Any,
@@ -71,6 +73,8 @@ def dichotomies(
         for more than 62 points, points of another space, a layer that is not there, and
         ``method="exact"`` with a smooth activation.
 
+    Examples
+    --------
     >>> from jaxexpr import laws
     >>> net = MLP((4, 16, 16), laws.Gaussian(3.0), laws.Zero(), "hard_tanh")
     >>> found = dichotomies(net, np.eye(4), key=jax.random.key(0), draws=20)
@@ -82,6 +86,7 @@ def dichotomies(
             f"net={checks.shown(net)}: dichotomies are of fully connected random networks; give "
             "jaxexpr.MLP(...)"
         )
+    checks.on_host("dichotomies", "jaxexpr.kernel", net, inputs, key)
     inputs = checks.numeric("inputs", inputs)
     if np.ndim(inputs) != 2 or np.shape(inputs)[1] != net.widths[0]:
         raise ValueError(
@@ -95,7 +100,8 @@ def dichotomies(
             f"give at most {MOST_POINTS}"
         )
     checks.held("inputs", inputs, net.dtype)
-    if not isinstance(swept, int | np.integer | Sequence | np.ndarray):
+    numbers = isinstance(swept, int | np.integer | Sequence | np.ndarray)
+    if not numbers or isinstance(swept, str):
         raise ValueError(f"swept={checks.shown(swept)}: give the number of a layer, or several")
     chosen = (swept,) if isinstance(swept, int | np.integer) else tuple(swept)
     layers = tuple(checks.integer("swept", layer, minimum=0) for layer in chosen)

@@ -8,14 +8,18 @@ from typing import Any
 
 import jax
 
+from jaxexpr import checks
+from jaxexpr.calls import explained
 from jaxexpr.curves import Curve
 from jaxexpr.jobs import Along
 from jaxexpr.kernels import checked
 from jaxexpr.moments import Estimate
 from jaxexpr.networks import Network
+from jaxexpr.progress import Progress
 from jaxexpr.runner import gather
 
 
+@explained
 def estimate(
     net: Network,
     curve: Curve,
@@ -33,7 +37,7 @@ def estimate(
     chunk: int | None = None,
     batch: int | None = None,
     memory: float | None = None,
-    progress: bool | None = None,
+    progress: Progress = None,
     title: str = "networks",
 ) -> dict[str, Estimate]:
     """Measure a curve in many random networks.
@@ -75,7 +79,11 @@ def estimate(
         cut where its exact pieces do not; points of a grid, and tangents, of one network are never
         cut. Default 1 GiB on CPU, half the device's memory
         elsewhere.
-    progress : whether to show a bar; by default where the error stream is a terminal.
+    progress : None shows a bar where the error stream is a terminal, and in a notebook; True
+        writes lines to it where it is neither, one every ten seconds and one at the end; False
+        shows nothing. A function is called with (networks done, in all, seconds since the call
+        began), at most ten times a second and at the end. A run that will take more than an hour
+        says so, unless with False.
 
     Returns
     -------
@@ -88,13 +96,16 @@ def estimate(
     Interrupted
         on Ctrl-C, with the estimates so far.
 
-    >>> from jaxexpr import curves, laws
+    Examples
+    --------
+    >>> from jaxexpr import MLP, curves, laws
     >>> net = MLP((2, 64, 64), laws.Gaussian(2.0), laws.Zero())
     >>> line = curves.line([1.0, 0.0], [0.0, 1.0])
     >>> growth = estimate(net, line, key=jax.random.key(0), draws=500)["growth"]
     >>> abs(growth.mean[1] - 2.0 * 0.70035) < 4 * growth.sem[1]  # the exact law, width 64
     np.True_
     """
+    checks.on_host("estimate", "jaxexpr.kernel", net, curve, key)
     curve, passes = checked(net, curve, probes, method, points, grows=True)
     return gather(
         Along(passes),

@@ -24,6 +24,7 @@ from jaxexpr.exact.pieces import counting
 from jaxexpr.networks import LayerSpec, Network
 from jaxexpr.propagation import power_of_two
 from jaxexpr.theory.mean_field import mean_field_growth
+from jaxexpr.transforms import spread
 
 POINTS = 16  # of a stretch at which crossings are guessed
 SPREAD = 0.08  # margin of the guess, for each layer below
@@ -78,7 +79,9 @@ def first_room(net: Network, curve: Curve, *, counted: bool = False) -> Room:
         cut += [(low, min(most, end - low)) for low in range(run.first, end, most)]
     levels = len(net.activation.breakpoints or ())
     own = starts.count(curve)
-    plan = rooms.guess(cut, net.widths[1:], levels, own, _shares(net, curve, own))
+    with jax.ensure_compile_time_eval():  # numbers that are known, though the caller traces
+        shares = _shares(net, curve, own)
+    plan = rooms.guess(cut, net.widths[1:], levels, own, shares)
     return Room(plan, own, 1 if curve.kind in starts.STRAIGHT else 3)
 
 
@@ -90,7 +93,7 @@ def _shares(net: Network, curve: Curve, stretches: int) -> list[float] | None:
     known: infinite lines, sweeps, and arrays that a caller's transformation traces.
     """
     spec = net.layer(0)
-    leaves = (*jax.tree.leaves(spec), *curve.arrays)
+    leaves = (*jax.tree.leaves(net), *curve.arrays)
     if curve.whole or net.sweep_shape or any(checks.is_traced(x) for x in leaves):
         return None
     low, high = curve.domain
@@ -175,7 +178,7 @@ def measured(
         if room.held:
             slices, draw = lax.map(draw, slices), lambda pair: pair
         layers.append((slices, draw))
-    begun = starts.begin(curve, 1, dtype)
+    begun = spread(starts.begin(curve, 1, dtype), seed, net)
 
     def through(stretch: Any) -> stretches.Said:
         return stretches.through(stretch, layers, net.activation, room.plan, counting(beside))

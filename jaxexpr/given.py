@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -9,7 +11,7 @@ import numpy as np
 
 from jaxexpr import activations, checks
 from jaxexpr.curves import Curve, as_curve
-from jaxexpr.networks import Network, Params
+from jaxexpr.networks import MLP, Network, Params
 
 
 def given(
@@ -37,24 +39,28 @@ def given_for(
     net: Network, params: Params, curve: Curve
 ) -> tuple[Params, Curve, activations.Activation, str]:
     """As ``given``, of the parameters of a network whose layers are those of `net`."""
+    arrays = fitting_params(net, params)
+    curve = fitting("net.input_shape", net.input_shape, as_curve("curve", curve))
+    return arrays, curve, net.activation, precision_of(arrays)
+
+
+def fitting_params(net: Network, params: Any) -> Params:
+    """Return the parameters of a network whose layers are those of `net`, checked."""
+    if not isinstance(net, Network):
+        raise ValueError(f"net={checks.shown(net)}: give the ConvNet or MLP that params are of")
     pairs = [op for op in net.ops if hasattr(op, "fan_in")]
-    try:
-        held = [(w, b) for w, b in params]
-    except (TypeError, ValueError):
-        held = []
+    held = pairs_of(params)
     if len(held) != len(pairs):
         raise ValueError(
-            f"params={checks.shown(params)}: give {len(pairs)} pairs (W, b), one for each layer of "
-            "net that has weights"
+            f"params={checks.shown(params)} holds {len(held)} pairs: give {len(pairs)} pairs "
+            "(W, b), one for each layer of net that has weights"
         )
     for i, ((weights, biases), op) in enumerate(zip(held, pairs, strict=True)):
         for place, array, shape in ((0, weights, op.weights_shape), (1, biases, (op.outputs,))):
             found = np.shape(checks.numeric(f"params[{i}][{place}]", array))
             if found != shape:
                 raise ValueError(f"params[{i}][{place}] has shape {found}: net asks for {shape}")
-    arrays = tuple((_array(w), _array(b)) for w, b in held)
-    curve = fitting("net.input_shape", net.input_shape, as_curve("curve", curve))
-    return arrays, curve, net.activation, precision_of(arrays)
+    return tuple((_array(w), _array(b)) for w, b in held)
 
 
 def fitting(name: str, size: int | tuple[int, ...], curve: Curve) -> Curve:
@@ -68,19 +74,47 @@ def fitting(name: str, size: int | tuple[int, ...], curve: Curve) -> Curve:
     return curve
 
 
+_A_FUNCTION = "use exact.pieces_of(function, x0, x1), which takes any JAX function"
+_NO_MORE = "(distances, planes and cells are of fully connected layers alone)"
+
+
+def pairs_of(params: Any) -> list[tuple[Any, Any]]:
+    """Return ``(W, b)`` of each layer; refuse what is something else and say where it belongs."""
+    if not isinstance(params, Mapping):  # a name of two letters would pass for a pair
+        with contextlib.suppress(TypeError, ValueError):
+            return [(w, b) for w, b in params]
+    kinds = {kind.__module__.partition(".")[0] for kind in type(params).__mro__}
+    mend = "give a sequence of pairs (W, b), one a layer"
+    if isinstance(params, Network):
+        mend = "give its parameters, net.init(key)"
+        if isinstance(params, MLP):
+            mend += "; of many networks, estimate(net, curve, ...)"
+        else:
+            mend += f", with net=net; or {_A_FUNCTION} {_NO_MORE}"
+    elif "flax" in kinds:
+        mend = f"give from_flax(model) of dense layers, or {_A_FUNCTION} {_NO_MORE}"
+    elif "torch" in kinds:
+        mend = f"give from_torch(model) {_NO_MORE}"
+    elif isinstance(params, Mapping):
+        mend = "give from_flax(module, variables) of Flax, from_torch_state(state) of PyTorch"
+    elif callable(params):
+        mend = f"{_A_FUNCTION}; or {mend} {_NO_MORE}"
+    elif isinstance(params, tuple | list) and len(params) == 2 and np.ndim(params[0]) == 2:
+        mend += ": [(W, b)] for one layer"
+    raise ValueError(f"params={checks.shown(params, 40)}: {mend}")
+
+
 def checked_params(params: Any, *, networks: bool = False) -> Params:
     """Return a tuple of ``(W, b)`` whose shapes chain and whose entries are finite.
 
     networks : whether all arrays may share a leading axis, one entry a network.
 
-    Raises ValueError naming the layer.
+    Raises
+    ------
+    ValueError
+        naming the layer.
     """
-    try:
-        pairs = [(w, b) for w, b in params]
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"params={checks.shown(params)}: give a sequence of pairs (W, b), one a layer"
-        ) from None
+    pairs = pairs_of(params)
     if not pairs:
         raise ValueError("params=() is empty: give (W, b) of at least one layer")
     checked: list[tuple[Any, Any]] = []
@@ -95,7 +129,10 @@ def checked_params(params: Any, *, networks: bool = False) -> Params:
         if not fits or (below is not None and own[0] != below):
             front = "".join(f"{n}, " for n in lead)
             wanted = "fan_in, fan_out" if below is None else f"{below}, fan_out"
-            raise ValueError(f"params[{i}][0] has shape {shape}: give W of shape ({front}{wanted})")
+            more = f", or for a convolution {_A_FUNCTION}" if len(shape) >= 4 else ""
+            raise ValueError(
+                f"params[{i}][0] has shape {shape}: give W of shape ({front}{wanted}){more}"
+            )
         if np.shape(biases) != (*lead, own[1]):
             raise ValueError(
                 f"params[{i}][1] has shape {np.shape(biases)}: give b of shape {(*lead, own[1])}"

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxexpr import activations, checks
+from jaxexpr.calls import explained
 from jaxexpr.curves import Curve
 from jaxexpr.kernels import measure
 from jaxexpr.networks import Params
@@ -32,6 +33,7 @@ class GridNeeded(NamedTuple):
     finest: int
 
 
+@explained
 def grid_needed(
     params: Params,
     curve: Curve,
@@ -53,6 +55,8 @@ def grid_needed(
     ValueError
         as ``measure``, for a smooth activation, and for `within` that is not above 0.
 
+    Examples
+    --------
     >>> from jaxexpr import curves
     >>> W, b = np.array([[1.0, -1.0]]), np.array([-0.25, 0.75])
     >>> grid_needed(((W, b),), curves.line([0.0], [1.0])).points.tolist()

@@ -40,7 +40,7 @@ def digest(*what: Any) -> str:
     """Return a digest of values: arrays, numbers, laws, functions and what these close over."""
     found = hashlib.sha256()
     for part in _parts(what, set()):
-        found.update(part)
+        found.update(len(part).to_bytes(8, "little") + part)  # 1 and 23 are not 12 and 3
     return found.hexdigest()
 
 
@@ -68,6 +68,8 @@ def _parts(value: Any, seen: set[int]) -> Iterable[bytes]:
     elif isinstance(value, types.FunctionType):
         if id(value) not in seen:
             yield from _function(value, seen | {id(value)})
+    elif isinstance(value, types.MethodType):
+        yield from _parts((value.__func__, value.__self__), seen)
     elif isinstance(value, types.CodeType):
         yield value.co_code
         yield from _parts((value.co_consts, value.co_names), seen)
@@ -82,14 +84,21 @@ def _parts(value: Any, seen: set[int]) -> Iterable[bytes]:
 def _function(value: types.FunctionType, seen: set[int]) -> Iterable[bytes]:
     yield f"{value.__module__}.{value.__qualname__}".encode()
     yield from _parts(value.__code__, seen)
-    yield from _parts(value.__defaults__ or (), seen)
+    yield from _parts((value.__defaults__ or (), value.__kwdefaults__ or {}), seen)
     for cell in value.__closure__ or ():
         yield from _parts(cell.cell_contents, seen)
     # Globals that the code names: another module-level constant is another function. Modules and
     # library functions are known by their names.
-    for name in value.__code__.co_names:
+    for name in _names(value.__code__):
         found = value.__globals__.get(name)
-        if isinstance(found, bool | int | float | str | tuple | np.ndarray | jax.Array):
+        plain = bool | int | float | str | tuple | list | dict | np.ndarray | jax.Array
+        if isinstance(found, plain):
             yield from _parts((name, found), seen)
         elif isinstance(found, types.FunctionType) and found.__module__ == value.__module__:
             yield from _parts(found, seen)
+
+
+def _names(code: types.CodeType) -> list[str]:
+    """Names that code reads, with those of the functions inside it."""
+    inner = [_names(part) for part in code.co_consts if isinstance(part, types.CodeType)]
+    return [*code.co_names, *(name for names in inner for name in names)]

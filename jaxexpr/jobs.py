@@ -144,8 +144,12 @@ def seen_of_layer(
     if layer.dz is not None:
         sound = sound & jnp.isfinite(jnp.max(jnp.abs(layer.z)))
     seen: dict[str, Any] = {}
+    # Counts and means of an image that holds NaN would look like numbers.
+    lost = jnp.isnan(jnp.sum(layer.segments))
     for probe in item.probes:
         number = probe(layer)
+        if probe.finish is None:
+            number = number._replace(value=jnp.where(lost, jnp.nan, number.value))
         if probe.finish is not None:
             rough = probe(fewer).value if coarser and fewer is not None else None
             seen[probe.name] = (number.value, rough, dead, sound)

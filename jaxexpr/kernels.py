@@ -1,7 +1,7 @@
 """One network, one curve: pure kernels.
 
 ``kernel`` draws the network from its key, ``measure`` takes its parameters. Neither batches: the
-runner (``ensemble``) and the caller's own ``vmap`` do that.
+runner (``runner``, ``batches``) and the caller's own ``vmap`` do that.
 """
 
 from __future__ import annotations
@@ -16,18 +16,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxexpr import activations, checks, exactly, laws
+from jaxexpr.calls import explained
 from jaxexpr.curves import Curve, as_curve
+from jaxexpr.derivatives import without_derivative
 from jaxexpr.exact.pieces import totals
 from jaxexpr.exactly import first_room
 from jaxexpr.given import fitting, given, given_for
 from jaxexpr.jobs import exact_number, finished, observe, probe_names, seen_of_layer
+from jaxexpr.layers import PlacedDense, PlacedPool
 from jaxexpr.networks import MLP, Network, Params, double_enabled, over_sweep, precision
 from jaxexpr.plans import Pass, plan
 from jaxexpr.probes import Number
-from jaxexpr.products import dot
 from jaxexpr.propagation import Nodes, power_of_two, propagate_params
+from jaxexpr.transforms import on_any_mesh
 
 
+@explained
 def kernel(
     net: Network,
     curve: Curve,
@@ -38,8 +42,12 @@ def kernel(
 ) -> Callable[[jax.Array], dict[str, jax.Array]]:
     """Return ``f(key)``: draw one network, measure one curve in it.
 
-    ``f`` is pure and not jitted: use it inside your own jit, vmap, scan and grad (with respect to
-    the numbers in the laws and the points of the curve).
+    ``f`` is pure and not jitted: use it inside your own jit, vmap, scan, remat and shard_map, and
+    under grad: with respect to the scales in the laws, and the points of the curve. Derivatives
+    that do not exist are NaN: of counts; with respect to a density or the limit of
+    ``DiscreteUniform``; and, of a piecewise linear activation by tangents, with respect to all that
+    moves the states of units (biases, points of the curve, and scales unless the activation is
+    homogeneous and the biases are ``Zero()``): there use ``method="grid"`` or ``"exact"``.
 
     Returns
     -------
@@ -53,6 +61,8 @@ def kernel(
     ValueError
         as ``estimate``; and when called, for float64 where ``jax_enable_x64`` is off.
 
+    Examples
+    --------
     >>> from jaxexpr import curves, laws
     >>> net = MLP((2, 8, 8), laws.Gaussian(1.5), laws.Zero())
     >>> f = kernel(net, curves.line([1.0, 0.0], [0.0, 1.0]))
@@ -61,6 +71,13 @@ def kernel(
     """
     curve, passes = checked(net, curve, probes, method, points)
 
+    def drawn(key: jax.Array, net: Network, curve: Curve) -> dict[str, jax.Array]:
+        def observed(net: Any) -> dict[str, Number]:
+            seen = observe(net, key, curve, passes, coarser=False)
+            return _differentiable({n: seen[n][0] for n in probe_names(passes)}, passes, net, curve)
+
+        return {name: _plain(number) for name, number in over_sweep(observed)(net).items()}
+
     def one(key: jax.Array) -> dict[str, jax.Array]:
         checks.random_key("key", key)
         if net.dtype == "float64" and not double_enabled():
@@ -68,17 +85,17 @@ def kernel(
                 "net has dtype='float64' but jax_enable_x64 is off here: switch it on, or use "
                 "estimate or measure, which do so themselves"
             )
-        numbers = over_sweep(lambda n: observe(n, key, curve, passes, coarser=False))(net)
-        return {name: _plain(numbers[name][0]) for name in probe_names(passes)}
+        return on_any_mesh(drawn, key, net, curve)
 
     return one
 
 
+@explained
 def measure(
     params: Params,
     curve: Curve,
     *,
-    activation: str | activations.Activation = "relu",
+    activation: str | activations.Activation | None = None,
     net: Network | None = None,
     probes: Any = ("length", "growth"),
     method: str = "auto",
@@ -91,31 +108,33 @@ def measure(
     params : ``(W, b)`` of each hidden layer, W ``(fan_in, fan_out)``, b ``(fan_out,)``. NumPy
         float64 is computed in float64 whatever JAX's global flag says, JAX arrays in their own
         precision. A sequence of such pairs, as from ``MLP.init``.
-    net : whose layers the parameters are of, with its activation, if they are not all fully
-        connected: a ``ConvNet``. No more of it is used.
+    activation : a name or an ``Activation``; ReLU by default.
+    net : in place of `activation`, a network whose layers the parameters are of: a ``ConvNet``, or
+        any other whose activation they have. No more of it is used.
     curve, probes, method, points : as for ``estimate``; ``method="gram"`` draws networks and is
         refused.
 
     Returns
     -------
     ``{probe: (depth,)}``, NumPy float64 (JAX arrays if `params` is traced); NaN where the network
-    has no such number (growth above a layer that is dead on the whole curve).
+    has no such number (growth above a layer that is dead on the whole curve). Derivatives with
+    respect to parameters and points of the curve are those of ``method="grid"``; by tangents they
+    are NaN unless the activation is smooth, and those of counts always are.
 
     Raises
     ------
     ValueError
         naming the layer, for shapes that do not chain, NaN or infinite entries, a curve of
-        another space; and as ``estimate``.
+        another space; for an activation beside a network; and as ``estimate``.
 
+    Examples
+    --------
     >>> from jaxexpr import curves
     >>> W, b = np.array([[3.0, 0.0], [4.0, -1.0]]), np.zeros(2)
     >>> measure(((W, b),), curves.line([0, 0], [1, 0]))["length"].round(12).tolist()
     [3.0]
     """
-    if net is None:
-        params, curve, phi, dtype = given(params, curve, activation)
-    else:
-        params, curve, phi, dtype = given_for(net, params, curve)
+    params, curve, phi, dtype = _given(params, curve, activation, net)
     if method == "gram":
         raise ValueError(
             "method='gram' draws networks and params are given: use 'tangent' or 'grid'"
@@ -139,7 +158,13 @@ def measure(
                 f"probes names {exact[0].probes[0].name!r}, measured exactly, and params are "
                 "traced: call measure outside jit and vmap, or use method='tangent' or 'grid'"
             )
-        return {n: _plain(v) for n, v in _measured(params, curve, phi, passes, ops).items()}
+
+        def seen(params: Params, curve: Curve) -> dict[str, jax.Array]:
+            numbers = _measured(params, curve, phi, passes, ops)
+            numbers = _differentiable(numbers, passes, params, curve)
+            return {name: _plain(number) for name, number in numbers.items()}
+
+        return on_any_mesh(seen, params, curve)
     with precision(dtype):
         params = jax.tree.map(lambda x: jnp.asarray(x).astype(dtype), params)
         others = tuple(item for item in passes if item.method != "exact")
@@ -158,43 +183,82 @@ def measure(
     }
 
 
+@explained
 def trajectory(
     params: Params,
     curve: Curve,
     *,
-    activation: str | activations.Activation = "relu",
+    activation: str | activations.Activation | None = None,
+    net: Network | None = None,
     points: int = 1001,
 ) -> list[np.ndarray]:
     """Return the curve's image in every layer of one network, for pictures.
 
     Parameters
     ----------
-    params, curve, activation : as for ``measure``.
+    params, curve, activation, net : as for ``measure``.
     points : equally spaced in the curve's parameter, both ends among them.
 
     Returns
     -------
-    The curve itself ``(points, n_in)``, then the pre-activations of each layer
-    ``(points, width)``; NumPy arrays in the precision of `params`.
+    The curve itself, ``(points,)`` and the shape of an input, then the pre-activations of each
+    layer, ``(points, width)``; of a convolution ``(points, height, width, channels)``, and of a
+    pool its values. NumPy arrays in the precision of `params`.
 
+    Raises
+    ------
+    ValueError
+        as ``measure``, and for an infinite line and fewer than two points.
+
+    Examples
+    --------
     >>> from jaxexpr import curves, laws
     >>> params = MLP((2, 8, 4), laws.Gaussian(1.5), laws.Zero()).init(jax.random.key(0))
     >>> [h.shape for h in trajectory(params, curves.circle([1.0, 0], [0, 1.0]), points=5)]
     [(5, 2), (5, 8), (5, 4)]
     """
-    params, curve, phi, dtype = given(params, curve, activation)
+    params, curve, phi, dtype = _given(params, curve, activation, net)
     nodes = Nodes("grid", checks.integer("points", points, minimum=2))
     if curve.whole:
         raise ValueError("curve is an infinite line, which has no last point: give a segment")
+    ops = [PlacedDense(*np.shape(w)) for w, _ in params] if net is None else net.ops
+    left = list(params)
     with precision(dtype):
         curve = curve.astype(dtype)
         z = curve.points(jnp.asarray(nodes.parameters(curve), dtype))
         images = [np.asarray(z)]
-        for weights, biases in params:
-            h = dot(z, jnp.asarray(weights).astype(dtype)) + jnp.asarray(biases).astype(dtype)[None]
-            images.append(np.asarray(h))
-            z = phi(h)
+        z = z.reshape(nodes.count, -1)
+        for op in ops:
+            if isinstance(op, PlacedPool):
+                h = z = op.pooled(z, op.winners(z))
+            else:
+                weights, biases = (jnp.asarray(x).astype(dtype) for x in left.pop(0))
+                h = op.product(weights.reshape(op.fan_in, op.outputs))(z) + op.spread(biases)[None]
+                z = phi(h)
+            images.append(np.asarray(h).reshape(nodes.count, *op.shape))
     return images
+
+
+def _given(
+    params: Params,
+    curve: Curve,
+    activation: str | activations.Activation | None,
+    net: Network | None,
+) -> tuple[Params, Curve, activations.Activation, str]:
+    """Check a network that is given, and a curve through it; returns as ``given``."""
+    if net is None:
+        return given(params, curve, "relu" if activation is None else activation)
+    if not isinstance(net, Network):
+        raise ValueError(
+            f"net={checks.shown(net)} is not a network: give the ConvNet or MLP whose parameters "
+            "these are"
+        )
+    if activation is not None:
+        raise ValueError(
+            f"activation={checks.shown(activation)} beside net, which has an activation, "
+            f"{net.activation.name!r}: leave one of them out"
+        )
+    return given_for(net, params, curve)
 
 
 def checked(
@@ -205,7 +269,10 @@ def checked(
     grows : whether somebody gives more room to a network that has more pieces than were expected.
     """
     if not isinstance(net, Network):
-        raise ValueError(f"net={checks.shown(net)} is no network: give jaxexpr.MLP(...)")
+        raise ValueError(
+            f"net={checks.shown(net)} is not a random network: give jaxexpr.MLP(...); a trained "
+            "network goes to measure or exact.pieces_of"
+        )
     connected = isinstance(net, MLP)
     if connected:
         curve = fitting("net.widths[0]", net.widths[0], as_curve("curve", curve))
@@ -274,6 +341,19 @@ def _measured(
 
 
 _measured_jit = jax.jit(_measured, static_argnums=(2, 3, 4))
+
+
+def _differentiable(
+    numbers: dict[str, Number], passes: tuple[Pass, ...], *causes: Any
+) -> dict[str, Number]:
+    """The same numbers; counts among them have no derivative with respect to `causes`."""
+    counts = {probe.name for item in passes for probe in item.probes if probe.counts}
+    return {
+        name: Number(without_derivative(number.value, causes), number.exponent)
+        if name in counts
+        else number
+        for name, number in numbers.items()
+    }
 
 
 def _plain(number: Number) -> jax.Array:

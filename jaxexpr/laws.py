@@ -13,16 +13,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxexpr import checks, noise
+from jaxexpr.calls import absent, explained
+from jaxexpr.derivatives import without_derivative
 
 
 def _fields(cls: Any) -> tuple[dataclasses.Field[Any], ...]:
+    if not dataclasses.is_dataclass(cls):
+        raise ValueError(
+            f"{cls.__name__} is a law and not a dataclass, so its numbers are not known: decorate "
+            "the class with @dataclasses.dataclass(frozen=True)"
+        )
     return dataclasses.fields(cls)
 
 
@@ -77,6 +84,21 @@ class Law:
         return self.mean_abs / math.sqrt(2.0)
 
     def unit(self, words: noise.Words, dtype: jnp.dtype) -> jax.Array:
+        """Turn random words into draws of the law divided by its scale, one for each entry.
+
+        Parameters
+        ----------
+        words : two independent uniform 32-bit words for each entry, ``words.first`` and
+            ``words.second``, uint32 arrays of shape ``(n,)`` or ``(rows, columns)``. A law may use
+            one or both: ``Sparse`` takes for its mask one that the law leaves, or draws another.
+            ``noise.normal``, ``noise.symmetric`` and ``noise.unit_interval`` map words to numbers,
+            ``noise.further(words)`` makes two more.
+        dtype : of the result.
+
+        Returns
+        -------
+        An array of the words' shape, and of type `dtype`; the law's numbers may lead it.
+        """
         raise TypeError(f"{type(self).__name__} gives no draw: define the method `unit`")
 
     @property
@@ -93,6 +115,7 @@ class Law:
         """The largest value of `pdf`."""
         raise TypeError(f"{type(self).__name__} has no density: use Gaussian or Uniform")
 
+    @explained
     def sample(self, key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Array:
         """Draw an array.
 
@@ -107,6 +130,8 @@ class Law:
         Array of shape ``sweep + shape``, where ``sweep`` is the broadcast shape of the law's
         numbers (``()`` for plain numbers).
 
+        Examples
+        --------
         >>> import jax
         >>> Gaussian(2.0).sample(jax.random.key(0), (3, 4)).shape
         (3, 4)
@@ -132,12 +157,44 @@ class Law:
         law = jax.tree.map(
             lambda leaf: jnp.expand_dims(jnp.asarray(leaf).astype(dtype), spread), self
         )
-        scale, unit = _aligned(jnp.asarray(law.scale, dtype), law.unit(words, dtype))
+        scale, unit = _aligned(jnp.asarray(law.scale, dtype), unit_of(law, words, dtype))
         return scale * unit
 
     def sweep_shape(self) -> tuple[int, ...]:
         """Broadcast shape of the law's numbers."""
         return np.broadcast_shapes(*(np.shape(leaf) for leaf in jax.tree.leaves(self)), ())
+
+
+def unit_of(law: Law, words: noise.Words, dtype: Any) -> jax.Array:
+    """Return ``law.unit(words, dtype)``, checked: the unit of a user's law may be anything."""
+    unit = law.unit(words, dtype)
+    shape, kind = words.second.shape, jnp.dtype(dtype)
+    name = f"{type(law).__name__}.unit"
+    if not isinstance(unit, jax.Array | np.ndarray):
+        raise ValueError(
+            f"{name} returns a {type(unit).__name__}: return an array, one number for each entry "
+            "of words.second"
+        )
+    if unit.ndim < len(shape) or unit.shape[unit.ndim - len(shape) :] != shape:
+        raise ValueError(
+            f"{name} returns shape {unit.shape} for words of shape {shape}: return one number for "
+            "each entry of words.second"
+        )
+    if unit.dtype != kind:
+        raise ValueError(
+            f"{name} returns {unit.dtype} where {kind} is asked for: return it with .astype(dtype)"
+        )
+    return jnp.asarray(unit)
+
+
+def _used(law: Law, words: noise.Words, dtype: Any) -> tuple[bool, bool]:
+    """Which of the two words the law's draw reads."""
+    like = (jax.ShapeDtypeStruct(word.shape, jnp.uint32) for word in words)
+    read = jax.make_jaxpr(lambda *two: law.unit(noise.Words(*two), dtype))(*like).jaxpr
+    variables = {id(v) for equation in read.eqns for v in equation.invars}
+    variables |= {id(v) for v in read.outvars}
+    first, second = (id(v) in variables for v in read.invars)
+    return first, second
 
 
 def _aligned(*numbers: Number) -> tuple[jax.Array, ...]:
@@ -147,10 +204,13 @@ def _aligned(*numbers: Number) -> tuple[jax.Array, ...]:
     return tuple(array.reshape((1,) * (ndim - array.ndim) + array.shape) for array in arrays)
 
 
+@explained
 @dataclasses.dataclass(frozen=True)
 class Gaussian(Law):
     """N(0, sigma^2).
 
+    Examples
+    --------
     >>> float(Gaussian(2.0).std)
     2.0
     """
@@ -188,6 +248,7 @@ class Gaussian(Law):
         return 1 / (self.sigma * math.sqrt(2 * math.pi))
 
 
+@explained
 @dataclasses.dataclass(frozen=True)
 class Uniform(Law):
     """Uniform on ``(-limit, limit)``; M is ``limit / (2 sqrt 2)`` (Corollary 2)."""
@@ -220,6 +281,7 @@ class Uniform(Law):
         return 1 / (2 * self.limit)
 
 
+@explained
 @dataclasses.dataclass(frozen=True)
 class DiscreteUniform(Law):
     """Uniform on the integers ``-limit, ..., limit``; M is ``mean_abs / sqrt 2`` (Corollary 3)."""
@@ -260,9 +322,10 @@ class DiscreteUniform(Law):
         limit = limit.astype(dtype)
         size = jnp.floor((jnp.abs(value) * (2 * limit + 1) + 1) / 2)
         # Rounding may carry the largest word beyond the last integer.
-        return jnp.sign(value) * jnp.minimum(size, limit)
+        return without_derivative(jnp.sign(value) * jnp.minimum(size, limit), limit)
 
 
+@explained
 @dataclasses.dataclass(frozen=True)
 class TwoPoint(Law):
     """``-c`` or ``c`` with probability 1/2 each; M is ``c / sqrt 2`` (Khintchine)."""
@@ -308,6 +371,7 @@ class Zero(Law):
         return jnp.zeros(words.second.shape, dtype)
 
 
+@explained
 @dataclasses.dataclass(frozen=True)
 class Sparse(Law):
     """``law`` with probability `density`, else 0 (Price & Tanner 2019, Definition 1).
@@ -316,6 +380,10 @@ class Sparse(Law):
     low density are among those kept at a higher one. ``Sparse(law, 1.0)`` draws what ``law``
     draws. Its M is ``density`` times that of `law` (their Lemma 7).
 
+    The derivative of a draw with respect to the density is NaN: the mask jumps.
+
+    Examples
+    --------
     >>> Sparse(Gaussian(2.0), 0.25).std
     1.0
     """
@@ -356,17 +424,23 @@ class Sparse(Law):
         return self.law.linear_constant * self.density
 
     def unit(self, words: noise.Words, dtype: jnp.dtype) -> jax.Array:
-        number = noise.unit_interval(words.first, dtype)
-        number, density, value = _aligned(number, self.density, self.law.unit(words, dtype))
-        return jnp.where(number < density.astype(dtype), value, jnp.zeros((), dtype))
+        # Mask and value are independent: the mask has a word that the value is not made of.
+        first, second = _used(self.law, words, dtype)
+        word = words.first if not first else words.second if not second else None
+        number = noise.unit_interval(noise.further(words).first if word is None else word, dtype)
+        value = unit_of(self.law, words, dtype)
+        number, density, value = _aligned(number, self.density, value)
+        kept = jnp.where(number < density.astype(dtype), value, jnp.zeros((), dtype))
+        return without_derivative(kept, density)
 
 
 def as_law(name: str, value: Any) -> Law:
     """Return `value` if it is a law; the message lists the laws that exist."""
     if isinstance(value, Law):
+        _fields(type(value))
         return value
     raise ValueError(
-        f"{name}={checks.shown(value)} is no law: give one of Gaussian(sigma), Uniform(limit), "
+        f"{name}={checks.shown(value)} is not a law: give one of Gaussian(sigma), Uniform(limit), "
         "DiscreteUniform(limit), TwoPoint(c), Zero(), Sparse(law, density)"
     )
 
@@ -375,3 +449,8 @@ def as_float64(law: Law) -> Law:
     """Return `law` with its numbers as NumPy float64, for closed forms on the host."""
     copy: Law = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), law)
     return copy
+
+
+if not TYPE_CHECKING:
+    _NAMES = "Gaussian Uniform DiscreteUniform TwoPoint Zero Sparse"
+    __getattr__ = absent(__name__, _NAMES.split())

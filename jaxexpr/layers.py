@@ -18,16 +18,21 @@ import numpy as np
 from jax import lax
 
 from jaxexpr import checks
+from jaxexpr.calls import explained
 from jaxexpr.products import dot
 
 Image = tuple[int, ...]
 
 
+@explained
 @dataclasses.dataclass(frozen=True)
 class Dense:
     """A fully connected layer of so many units.
 
-    Raises ValueError for fewer than one.
+    Raises
+    ------
+    ValueError
+        for fewer than one.
     """
 
     units: int
@@ -39,6 +44,7 @@ class Dense:
         return PlacedDense(math.prod(shape), self.units)
 
 
+@explained
 @dataclasses.dataclass(frozen=True)
 class Conv:
     """A convolutional layer: so many features, each a square kernel on all channels.
@@ -50,7 +56,10 @@ class Conv:
     stride : steps between two places of a kernel.
     padding : ``"same"`` (zeros around the image, odd kernels) or ``"valid"`` (none).
 
-    Raises ValueError for sizes below 1, an unknown padding, and an even kernel with ``"same"``.
+    Raises
+    ------
+    ValueError
+        for sizes below 1, an unknown padding, and an even kernel with ``"same"``.
     """
 
     features: int
@@ -76,6 +85,7 @@ class Conv:
         return PlacedConv((height, width, channels), self.features, self.kernel, self.stride, edge)
 
 
+@explained
 @dataclasses.dataclass(frozen=True)
 class Pool:
     """A pooling layer: the largest, or the mean, of each window of each channel.
@@ -86,7 +96,10 @@ class Pool:
     stride : steps between two windows; by default `size`, so that they tile the image.
     kind : ``"max"`` or ``"mean"``.
 
-    Raises ValueError for sizes below 1 and an unknown kind.
+    Raises
+    ------
+    ValueError
+        for sizes below 1 and an unknown kind.
     """
 
     size: int = 2

@@ -7,11 +7,13 @@ they are gathered (a length in a deep network), so moments carry a power of two 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from jaxexpr import checks
+from jaxexpr.calls import elsewhere
+from jaxexpr.spellings import ATTRIBUTES
 
 
 class Moments(NamedTuple):
@@ -29,8 +31,11 @@ class Moments(NamedTuple):
     def of(values: np.ndarray, exponents: np.ndarray) -> Moments:
         """Moments of ``values * 2**exponents`` over the first axis; values not finite are left out.
 
-        >>> Moments.of(np.array([[1.0], [3.0], [np.nan]]), np.zeros((3, 1), int)).mean.tolist()
-        [2.0]
+        Examples
+        --------
+        >>> found = Moments.of(np.array([[1.0], [3.0], [np.nan]]), np.zeros((3, 1), int))
+        >>> np.ldexp(found.mean, found.exponent).tolist(), found.n.tolist()
+        ([2.0], [2])
         """
         values = np.asarray(values, np.float64)
         kept = np.isfinite(values)
@@ -69,7 +74,7 @@ _LEAST = -(2**24)
 _FEWER = "off at fewer points"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Estimate:
     """A mean over random networks, with its error.
 
@@ -112,6 +117,8 @@ class Estimate:
         Samples that are not finite are left out. The last axis is taken for layers where results
         are printed; ``samples`` of shape ``(n,)`` make one layer.
 
+        Examples
+        --------
         >>> Estimate.of([[1.0, 2.0], [3.0, 2.0]]).mean.tolist()
         [2.0, 2.0]
         """
@@ -155,10 +162,7 @@ class Estimate:
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Two-sided confidence interval of the mean by Student's t; ``(low, high)``."""
-        from scipy.special import stdtrit
-
-        level = checks.level(level)
-        width = stdtrit(np.maximum(self.n - 1, 1), 0.5 + level / 2) * self.sem
+        width = error_bar(self.sem, self.n, level)
         return self.mean - width, self.mean + width
 
     def __repr__(self) -> str:
@@ -166,7 +170,8 @@ class Estimate:
         head = f"{self.name}: {self.draws} networks, {how}"
         if self.mean.ndim > 1:
             cells = " x ".join(map(str, self.mean.shape[:-1]))
-            return f"<{head}, {cells} cells, {self.mean.shape[-1]} layers>"
+            head += f", {cells} cells, {self.mean.shape[-1]} layers"
+            return "\n".join([head, *self._cells()])
         rows = [
             f"  layer {i + 1}: {mean:.6g} +- {sem:.2g}"
             + ("" if n == self.draws else f" (n={n})")
@@ -176,6 +181,71 @@ class Estimate:
             )
         ]
         return "\n".join([head, *rows])
+
+    def _cells(self) -> list[str]:
+        """A line for each of the first and last cells of a sweep: first and last layer."""
+        shape, depth = self.mean.shape[:-1], self.mean.shape[-1]
+        places = list(np.ndindex(shape))
+        most = len(places) <= 2 * _SHOWN_CELLS
+        shown = places if most else [*places[:_SHOWN_CELLS], *places[-_SHOWN_CELLS:]]
+        rows = []
+        for cell in shown:
+            index = str(cell[0]) if len(cell) == 1 else str(cell)
+            parts = [
+                f"layer {i + 1}: {self.mean[cell][i]:.6g} +- {self.sem[cell][i]:.2g}"
+                for i in dict.fromkeys((0, depth - 1))
+            ]
+            rows.append(f"  cell {index}: {', '.join(parts)}")
+        if not most:
+            rows.insert(_SHOWN_CELLS, "  ...")
+        return rows
+
+    def __getitem__(self, index: Any) -> Estimate:
+        raise TypeError(
+            f"estimate[{checks.shown(index)}]: an Estimate is not an array: use estimate.mean and "
+            "estimate.sem, or for a cell results.estimate_of(results.dataset({name: estimate}, "
+            "['sigma']).isel(sigma=3), name)"
+        )
+
+    def __add__(self, other: Any) -> Estimate:
+        raise TypeError(
+            f"estimate + {checks.shown(other, 30)}: Estimates are not added up; to draw more "
+            "networks for one use estimate(..., extend=made, draws=1000)"
+        )
+
+    if not TYPE_CHECKING:
+        __getattr__ = elsewhere("Estimate", ATTRIBUTES["Estimate"])
+
+
+_SHOWN_CELLS = 3  # at each end
+
+
+def error_bar(sem: Any, n: Any, level: float = 0.95) -> np.ndarray:
+    """Half the width of the two-sided confidence interval of a mean, by Student's t.
+
+    ``t_{n - 1} sem``: 1.96 standard errors of many networks, 4.3 of three; infinite below two.
+
+    Parameters
+    ----------
+    sem : standard errors of means.
+    n : how many networks went into each mean; broadcasts with `sem`.
+    level : of confidence.
+
+    Raises
+    ------
+    ValueError
+        if `level` is not between 0 and 1.
+
+    Examples
+    --------
+    >>> error_bar(1.0, [3, 10, 1000]).round(2).tolist()
+    [4.3, 2.26, 1.96]
+    """
+    from scipy.special import stdtrit
+
+    level, n = checks.level(level), np.asarray(n)
+    width = stdtrit(np.maximum(n - 1, 1), 0.5 + level / 2) * np.asarray(sem, np.float64)
+    return np.where(n < 2, np.inf, width)
 
 
 class Gathered(NamedTuple):

@@ -1,8 +1,10 @@
 """Random networks: a static description with laws, that draws parameters.
 
 A network here is its hidden layers: ``h = z @ W + b``, ``z' = phi(h)``, W of shape
-``(fan_in, fan_out)``. One description drives the sampler, the propagation and the theory, so
-the scaling convention (weights divided by ``sqrt(fan_in)``) stands in one place: ``LayerSpec``.
+``(fan_in, fan_out)``. One description drives the sampler, the propagation and the exact passes, so
+the scaling convention (weights divided by ``sqrt(fan_in)``) is applied to drawn weights in one
+place, ``LayerSpec.weight_scale``; closed forms (``theory``) and ``training.add_noise`` state it
+again for themselves.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +20,11 @@ import numpy as np
 from jax import lax
 
 from jaxexpr import activations, checks, laws, noise
+from jaxexpr.calls import elsewhere, explained
 from jaxexpr.layers import PlacedDense
+from jaxexpr.spellings import ATTRIBUTES
 
-Params = tuple[tuple[Any, Any], ...]
+Params = Sequence[tuple[Any, Any]]
 
 
 class LayerSpec(NamedTuple):
@@ -41,7 +45,7 @@ class LayerSpec(NamedTuple):
         Cells of a sweep that differ in scale alone share it.
         """
         words = noise.words(noise.child(seed, layer, 0), (fan_in, fan_out))
-        return self.weights.unit(words, dtype)
+        return laws.unit_of(self.weights, words, dtype)
 
     def draw_biases(
         self, seed: noise.Seed, layer: Any, fan_out: int, dtype: jnp.dtype
@@ -63,7 +67,7 @@ class Run(NamedTuple):
 
 def _per_layer(name: str, value: Any, depth: int) -> tuple[laws.Law, ...]:
     if isinstance(value, laws.Law):
-        return (value,)
+        return (laws.as_law(name, value),)
     if isinstance(value, Sequence) and not isinstance(value, str):
         if len(value) != depth:
             raise ValueError(
@@ -73,7 +77,7 @@ def _per_layer(name: str, value: Any, depth: int) -> tuple[laws.Law, ...]:
     return (laws.as_law(name, value),)
 
 
-@dataclasses.dataclass(frozen=True, init=False)
+@dataclasses.dataclass(frozen=True, init=False, repr=False)
 class Network:
     """What all random networks share: layers on rows of numbers, and laws to draw them from.
 
@@ -153,6 +157,15 @@ class Network:
         """Number of entries of the largest weight matrix."""
         return max(op.fan_in * op.outputs for op in self.ops if hasattr(op, "fan_in"))
 
+    def __repr__(self) -> str:
+        sizes = ", ".join(map(str, (self.input_shape, *(op.shape for op in self.ops))))
+        sizes = str(self.widths) if isinstance(self, MLP) else sizes
+        shown = [checks.shown(x[0] if len(x) == 1 else x) for x in (self.weights, self.biases)]
+        return (
+            f"{type(self).__name__}({sizes}, {shown[0]}, {shown[1]}, {self.activation.name!r}, "
+            f"dtype={self.dtype!r})"
+        )
+
     @property
     def identity(self) -> Any:
         """What is static: all that the laws' numbers don't say."""
@@ -190,6 +203,7 @@ class Network:
                 runs.append(Run(i, 1, op))
         return runs
 
+    @explained
     def init(self, key: jax.Array) -> Params:
         """Draw the parameters of one network.
 
@@ -218,7 +232,7 @@ class Network:
 
 
 @jax.tree_util.register_pytree_node_class
-@dataclasses.dataclass(frozen=True, init=False)
+@dataclasses.dataclass(frozen=True, init=False, repr=False)
 class MLP(Network):
     """A random fully connected network.
 
@@ -239,11 +253,14 @@ class MLP(Network):
         naming the argument, for widths below 1, fewer than one layer, a law that is none, an
         unknown activation, a precision other than these two, sweeps that do not broadcast.
 
+    Examples
+    --------
     >>> net = MLP((2, 8, 8), laws.Gaussian(1.5), laws.Zero(), "relu")
     >>> [(W.shape, b.shape) for W, b in net.init(jax.random.key(0))]
     [((2, 8), (8,)), ((8, 8), (8,))]
     """
 
+    @explained
     def __init__(
         self,
         widths: Sequence[int],
@@ -265,6 +282,9 @@ class MLP(Network):
         pairs = zip(sizes, sizes[1:], strict=False)
         ops = tuple(PlacedDense(fan_in, width) for fan_in, width in pairs)
         self._describe(sizes[:1], ops, weights, biases, activation, dtype)
+
+    if not TYPE_CHECKING:
+        __getattr__ = elsewhere("MLP", ATTRIBUTES["MLP"])
 
 
 def precision(dtype: str) -> Any:

@@ -77,6 +77,15 @@ def words(start: Seed, shape: tuple[int, ...]) -> Words:
     return Words(first.reshape(shape), second.reshape(shape))
 
 
+def further(known: Words) -> Words:
+    """Two more words for each entry: the block that its first two are the key of.
+
+    For a draw that needs more than two words; the four look independent of one another, as the
+    numbers of a key that was split do.
+    """
+    return Words(*threefry2x32(known, (np.uint32(0), np.uint32(0))))
+
+
 def permutation(start: Seed, count: int) -> jax.Array:
     """Draw an order of ``0, ..., count - 1``, int32, by sorting random words.
 
@@ -97,16 +106,31 @@ def permutation(start: Seed, count: int) -> jax.Array:
 
 
 def unit_interval(word: jax.Array, dtype: jnp.dtype) -> jax.Array:
-    """Map words to [0, 1) on a grid of 2**-24 (exact in float32 and in float64)."""
-    return (word >> np.uint32(8)).astype(jnp.int32).astype(dtype) * np.array(2.0**-24, dtype)
+    """Map words to (0, 1) on a grid of 2**-24 (exact in float32 and in float64).
+
+    The smallest value is 2**-25 in place of 0, so that logarithms and negative powers are finite.
+    """
+    _one_of_two("unit_interval", word)
+    grid = (word >> np.uint32(8)).astype(jnp.int32).astype(dtype) * np.array(2.0**-24, dtype)
+    return jnp.maximum(grid, np.array(2.0**-25, dtype))
 
 
 def symmetric(word: jax.Array, dtype: jnp.dtype) -> jax.Array:
     """Map words to (-1, 1), exactly evenly: the values are odd multiples of 2**-24."""
+    _one_of_two("symmetric", word)
     signed = lax.bitcast_convert_type(word, jnp.int32) >> 8
     return (signed.astype(dtype) + np.array(0.5, dtype)) * np.array(2.0**-23, dtype)
 
 
 def normal(word: jax.Array, dtype: jnp.dtype) -> jax.Array:
     """Map words to standard normals by inversion; even, never 0, at most 5.3 in size."""
+    _one_of_two("normal", word)
     return lax.erf_inv(symmetric(word, dtype)) * np.array(np.sqrt(2.0), dtype)
+
+
+def _one_of_two(name: str, word: Any) -> None:
+    if isinstance(word, Words):
+        raise ValueError(
+            f"word=Words(...) holds two words for each entry: give noise.{name} one of them, "
+            "words.first or words.second"
+        )

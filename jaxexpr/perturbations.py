@@ -13,9 +13,9 @@ from typing import Any, Unpack
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from jaxexpr import checks, noise
+from jaxexpr.calls import explained
 from jaxexpr.exactly import drawing
 from jaxexpr.moments import Estimate
 from jaxexpr.networks import MLP
@@ -23,11 +23,13 @@ from jaxexpr.probes import Number
 from jaxexpr.products import dot
 from jaxexpr.propagation import norms, power_of_two
 from jaxexpr.runner import Running, gather
+from jaxexpr.transforms import scan
 
 NAMES = ("perturbation", "log_perturbation")
 DIRECTION = 3  # kind of the draw of a direction
 
 
+@explained
 def perturbations(
     net: MLP,
     point: Any,
@@ -57,6 +59,8 @@ def perturbations(
     ValueError
         for a point of another space, and as ``estimate``.
 
+    Examples
+    --------
     >>> from jaxexpr import laws
     >>> net = MLP((4, 64, 64, 64), laws.Gaussian(2.0), laws.Zero(), "relu")
     >>> grown = perturbations(net, np.ones(4), key=jax.random.key(0), draws=200)["perturbation"]
@@ -68,6 +72,7 @@ def perturbations(
             f"net={checks.shown(net)}: perturbations are of fully connected random networks; give "
             "jaxexpr.MLP(...)"
         )
+    checks.on_host("perturbations", "jax.jvp of your own network", net, point, key)
     point = checks.numeric("point", point)
     if np.shape(point) != (net.widths[0],):
         raise ValueError(
@@ -151,7 +156,7 @@ class Perturbed:
                     z = z * power_of_two(-moved, dtype)
                     exponent = jnp.where(largest > 0, exponent + moved, 0)
                 lengths = norms(moving)
-                alive = lengths > 0
+                alive = lengths != 0
                 moving = moving / jnp.where(alive, lengths, 1)[:, None]
                 growth = jnp.where(alive, jnp.log(jnp.where(alive, lengths, 1)), -jnp.inf)
                 words = noise.words(noise.child(seed, step[0], DIRECTION), (1, z.shape[1]))
@@ -167,7 +172,8 @@ class Perturbed:
                 rows.append(log[None])
             else:
                 specs = jax.tree.map(lambda *x: jnp.stack(x), *(net.layer(i) for i in indices))
-                state, logs = lax.scan(body, state, (jnp.asarray(indices, jnp.int32), specs))
+                steps = (jnp.asarray(indices, jnp.int32), specs)
+                state, logs = scan(body, state, steps, seed)
                 rows.append(logs)
         logs = jnp.concatenate(rows).T
         zero, none = jnp.zeros(logs.shape, jnp.int32), jnp.zeros_like(logs)

@@ -61,9 +61,19 @@ class Pass:
 def as_probes(value: Any) -> tuple[Probe, ...]:
     """Return the probes of these names (or probes themselves).
 
-    Raises ValueError for an unknown name, a repeated one, or none at all.
+    Raises
+    ------
+    ValueError
+        for an unknown name, a repeated one, or none at all.
     """
     items = (value,) if isinstance(value, str | Probe) else value
+    unnamed = [x for x in (items if isinstance(items, tuple | list) else [items]) if callable(x)]
+    plain = [x for x in unnamed if not isinstance(x, Probe)]
+    if plain:
+        raise ValueError(
+            f"probes={checks.shown(plain[0])} is a plain function: decorate it with "
+            "@probe(degree=0) if scaling the image leaves its number alone, degree=1 for a length"
+        )
     if not isinstance(items, tuple | list):
         raise ValueError(
             f"probes={checks.shown(value)}: name one of {', '.join(NAMES)}, or several"

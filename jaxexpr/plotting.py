@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxexpr.moments import Estimate
+from jaxexpr import checks
+from jaxexpr.calls import absent, explained
+from jaxexpr.moments import Estimate, error_bar
 
 # Okabe & Ito's palette: told apart by colour-blind readers as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -32,6 +35,10 @@ STYLE: Any = {
 def axes(ax: Any = None, **options: Any) -> Any:
     """Return `ax`, or new axes in the package's style."""
     if ax is not None:
+        if not hasattr(ax, "errorbar"):
+            raise ValueError(
+                f"ax={checks.shown(ax)}: give Matplotlib Axes, as from plt.subplots()[1], or none"
+            )
         return ax
     import matplotlib.pyplot as plt
 
@@ -39,45 +46,112 @@ def axes(ax: Any = None, **options: Any) -> Any:
         return plt.subplots(**options)[1]
 
 
+@explained
 def curve_with_interval(
-    x: Any, mean: Any, sem: Any, *, ax: Any = None, label: str = "", **line: Any
+    x: Any, mean: Any, sem: Any, n: Any, *, ax: Any = None, label: str = "", **line: Any
 ) -> Any:
-    """Draw means joined by a line, with 95 % intervals as bars (1.96 standard errors)."""
+    """Draw means joined by a line, with 95 % intervals as bars, by Student's t.
+
+    Parameters
+    ----------
+    x, mean, sem : places, means and their standard errors, ``(k,)``.
+    n : how many networks went into each mean, a number or ``(k,)``. A mean of one has no bar.
+
+    Raises
+    ------
+    ValueError
+        for numbers that are not numeric, and for shapes that do not fit.
+    """
+    for name, value in (("mean", mean), ("sem", sem), ("n", n)):
+        if np.asarray(value).dtype.kind not in "biuf":
+            raise ValueError(f"{name}={checks.shown(value)} is not numeric: give an array")
+    fitting = ((), np.shape(mean))
+    if np.shape(x) != np.shape(mean) or {np.shape(sem), np.shape(n)} - set(fitting):
+        raise ValueError(
+            f"x, mean, sem and n have shapes {np.shape(x)}, {np.shape(mean)}, {np.shape(sem)} and "
+            f"{np.shape(n)}: give an x, an error and a number of networks for each mean"
+        )
     ax = axes(ax)
-    error = np.where(np.isfinite(sem), 1.96 * np.asarray(sem), np.nan)
     options = {"marker": "o", "markersize": 3.5, "linewidth": 1.2, "capsize": 2} | line
-    ax.errorbar(np.asarray(x), np.asarray(mean), yerr=error, label=label, **options)
+    ax.errorbar(np.asarray(x), np.asarray(mean), yerr=_bars(sem, n), label=label, **options)
     return ax
 
 
+def _bars(sem: Any, n: Any) -> np.ndarray:
+    """Half the widths of 95 % intervals; NaN, which draws no bar, where there is none."""
+    width = error_bar(sem, n)
+    return np.where(np.isfinite(width), width, np.nan)
+
+
+@explained
+def against(x: Estimate, y: Estimate, *, ax: Any = None, label: str = "", **line: Any) -> Any:
+    """Draw one estimate against another, a point a layer, with 95 % intervals of both."""
+    ax = axes(ax)
+    options = {"marker": "o", "markersize": 4, "linestyle": "none"} | line
+    bars = {"xerr": _bars(x.sem, x.n), "yerr": _bars(y.sem, y.n)}
+    ax.errorbar(x.mean, y.mean, **bars, label=label, **options)
+    return ax
+
+
+@explained
+def geometric_band(x: Any, logs: Estimate, *, ax: Any = None, label: str = "", **line: Any) -> Any:
+    """Draw geometric means joined by a line, in the band of their 95 % intervals.
+
+    Parameters
+    ----------
+    x : places, ``(k,)``.
+    logs : estimate of the logarithms, of shape ``(k,)``.
+    """
+    ax = axes(ax)
+    options = {"marker": "o", "markersize": 3} | line
+    (drawn,) = ax.plot(np.asarray(x), np.exp(logs.mean), label=label, **options)
+    bars = _bars(logs.sem, logs.n)
+    low, high = np.exp(logs.mean - bars), np.exp(logs.mean + bars)
+    ax.fill_between(np.asarray(x), low, high, color=drawn.get_color(), alpha=0.2, linewidth=0)
+    return ax
+
+
+@explained
 def layers(estimate: Estimate, *, ax: Any = None, label: str = "", **line: Any) -> Any:
     """Draw an estimate without a sweep against the number of the layer, with 95 % intervals.
 
-    Raises ValueError for an estimate with a sweep: choose a cell first.
+    Raises
+    ------
+    ValueError
+        for an estimate with a sweep: choose a cell first.
     """
+    if not isinstance(estimate, Estimate):
+        several = isinstance(estimate, Mapping)
+        mend = "give one of its Estimates" if several else "give what estimate returned for a probe"
+        raise ValueError(f"estimate={checks.shown(estimate)} is not an Estimate: {mend}")
     if estimate.mean.ndim != 1:
         raise ValueError(
-            f"estimate has shape {estimate.mean.shape}: draw one cell of the sweep at a time"
+            f"estimate has shape {estimate.mean.shape}: give one cell of the sweep, "
+            "results.estimate_of(results.dataset({name: estimate}, ['sigma']).isel(sigma=3), name)"
         )
     number = np.arange(1, estimate.mean.size + 1)
-    ax = curve_with_interval(number, estimate.mean, estimate.sem, ax=ax, label=label, **line)
+    numbers = (estimate.mean, estimate.sem, estimate.n)
+    ax = curve_with_interval(number, *numbers, ax=ax, label=label, **line)
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_xlabel("layer")
     ax.set_ylabel(estimate.name.replace("_", " "))
     return ax
 
 
+@explained
 def reference(
     x: Any, y: Any, *, ax: Any = None, label: str = "", kind: str = "lower", **line: Any
 ) -> Any:
     """Draw theory: a lower bound dashed, an upper one dash-dotted, an exact law solid and thin."""
+    styles = {"lower": "--", "upper": "-.", "exact": "-", "rate": ":"}
+    style = styles[checks.one_of("kind", kind, styles)]
     ax = axes(ax)
-    style = {"lower": "--", "upper": "-.", "exact": "-", "rate": ":"}[kind]
     options = {"linestyle": style, "linewidth": 1.1, "zorder": 1.5} | line
     ax.plot(np.asarray(x), np.asarray(y), label=label, **options)
     return ax
 
 
+@explained
 def regions(
     plane: Any,
     *,
@@ -106,6 +180,8 @@ def regions(
     from matplotlib import colors
     from matplotlib.collections import LineCollection, PolyCollection
 
+    if not (hasattr(plane, "polygons") and hasattr(plane, "adjacency")):
+        raise ValueError(f"plane={checks.shown(plane)}: give what exact.plane returned")
     depth = plane.counts.size
     labels = np.arange(plane.count) if labels is None else np.asarray(labels)
     if labels.shape != (plane.count,):
@@ -124,6 +200,10 @@ def regions(
     # Steps of the golden ratio: regions that were made one after the other, which often are
     # neighbours, get colours that are far apart.
     shade = (labels * 0.6180339887498949 + 0.35) % 1.0
+    if isinstance(colours, str):
+        raise ValueError(
+            f"colours={colours!r}: give a list of colours, or matplotlib.colormaps[{colours!r}]"
+        )
     if colours is None or not callable(colours):
         colours = colors.LinearSegmentedColormap.from_list("regions", colours or PASTEL)
     faces = colours(shade)
@@ -146,3 +226,8 @@ def regions(
     ax.set(xticks=[-half, 0, half], yticks=[-half, 0, half])
     ax.grid(False)
     return ax
+
+
+if not TYPE_CHECKING:
+    _NAMES = "against axes curve_with_interval geometric_band layers reference regions"
+    __getattr__ = absent(__name__, _NAMES.split())

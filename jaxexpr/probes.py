@@ -31,6 +31,7 @@ import numpy as np
 from jax import lax
 
 from jaxexpr import checks
+from jaxexpr.calls import explained
 from jaxexpr.exact.crossings import distinct, pack_all
 from jaxexpr.noise import threefry2x32
 from jaxexpr.propagation import Layer, norms, power_of_two
@@ -81,6 +82,11 @@ class Probe:
     finish: Callable[[jax.Array], jax.Array] | None = None
     levels: tuple[float, ...] = ()
 
+    @property
+    def counts(self) -> bool:
+        """Whether it is one of this package's counts, which have no derivative."""
+        return bool(self.levels) or self.measure in _COUNTED
+
     def __call__(self, layer: Layer) -> Number:
         value = jnp.asarray(self.measure(layer))
         if self.finish is not None:
@@ -101,7 +107,9 @@ class Probe:
         return Number(value, self.degree * exponent)
 
 
+@explained
 def probe(
+    function: object = None,
     *,
     degree: int = 0,
     of: str = "points",
@@ -112,8 +120,17 @@ def probe(
 ) -> Callable[[Callable[[Layer], jax.Array]], Probe]:
     """Make a probe of a function of a ``Layer``; see ``Probe`` for the options.
 
-    Raises ValueError for a degree that is no integer and for unknown nodes or units.
+    Raises
+    ------
+    ValueError
+        for a degree that is not an integer, for unknown nodes or units, and where it stands without
+        parentheses.
     """
+    if function is not None:
+        raise ValueError(
+            f"probe({checks.shown(function)}): decorate with @probe(degree=0), in parentheses, if "
+            "scaling the image leaves the number alone (ratios, counts); degree=1 for a length"
+        )
     checks.integer("degree", degree, minimum=-8)
     checks.one_of("of", of, ("points", "segments"))
     nodes = (nodes,) if isinstance(nodes, str) else tuple(nodes)
@@ -231,6 +248,7 @@ class _Crossings:
         return _crossings(layer, self.levels)
 
 
+@explained
 def crossings(*levels: float, name: str | None = None) -> Probe:
     """A probe that counts crossings of these levels by the pre-activations of each layer.
 
@@ -238,8 +256,13 @@ def crossings(*levels: float, name: str | None = None) -> Probe:
     your own: thresholds of a smooth activation, or 0, where a read-out changes its sign (probe
     ``"sign_changes"``). A jump over several levels counts each of them.
 
-    Raises ValueError for no level, one that is not finite, and a repeated one.
+    Raises
+    ------
+    ValueError
+        for no level, one that is not finite, and a repeated one.
 
+    Examples
+    --------
     >>> crossings(-1.0, 1.0).name
     'crossings(-1, 1)'
     """
@@ -315,6 +338,7 @@ class _ExpectedCrossings:
         return _expected(layer, self.levels)
 
 
+@explained
 def expected_crossings(*levels: float, name: str | None = None) -> Probe:
     """A probe of the expected crossings of these levels by a layer, given the layers below.
 
@@ -322,8 +346,13 @@ def expected_crossings(*levels: float, name: str | None = None) -> Probe:
     dense Gaussian weights and Gaussian biases, which has the same mean, a smaller variance, and no
     need of a grid as fine as the curve's image; for smooth activations too.
 
-    Raises ValueError as ``crossings``.
+    Raises
+    ------
+    ValueError
+        as ``crossings``.
 
+    Examples
+    --------
     >>> expected_crossings(0.0).name
     'expected_crossings(0)'
     """
@@ -345,6 +374,7 @@ def _seen_exactly_alone(layer: Layer) -> jax.Array:
     raise ValueError("probe 'pieces' is measured by method='exact' alone")
 
 
+_COUNTED = (_transitions, _codes, _seen_exactly_alone, _left_out)
 _BOTH, _ALL = ("tangent", "grid"), ("tangent", "grid", "exact")
 _COARSE, _FINE = (TANGENT_POINTS, GRID_POINTS, 0), (FINE_TANGENT_POINTS, GRID_POINTS, 0)
 

@@ -37,6 +37,8 @@ def triangular(rows: jax.Array) -> jax.Array:
     the Gram matrix itself would lose fine spacings to rounding. Plain array operations: XLA's CPU
     runtime can wait for ever where two LAPACK calls run side by side.
 
+    Examples
+    --------
     >>> rows = jax.random.normal(jax.random.key(0), (3, 5))
     >>> L = triangular(rows)
     >>> bool(jnp.allclose(L @ L.T, rows @ rows.T, atol=1e-5)) and float(L[0, 2]) == 0

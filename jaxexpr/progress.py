@@ -1,68 +1,129 @@
-"""A progress bar for runs that take more than a moment."""
+"""How far work has come: a bar on a terminal or in a notebook, lines in a log, or calls."""
 
 from __future__ import annotations
 
+import abc
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
+
+import numpy as np
+
+from jaxexpr import checks
+
+Progress: TypeAlias = bool | Callable[[int, int, float], object] | None
+
+LINE_SECONDS = 10.0  # between two lines of a log
+SHOW_SECONDS = 0.1  # between two calls, or two changes of a bar
+WIDTH = 24  # characters of a bar in a notebook
+
+
+class Now(NamedTuple):
+    """How far work has come.
+
+    Attributes
+    ----------
+    done, total : units of work.
+    seconds : since it began.
+    text : all of this in words.
+    """
+
+    done: int
+    total: int
+    seconds: float
+    text: str
 
 
 class Bar:
-    """Shows work done, rate and time left on the terminal's error stream.
+    """Shows how much work is done.
 
     Parameters
     ----------
     total : units of work.
     title : what is being done.
-    show : True or False; None shows it where the error stream is a terminal.
-    delay : seconds before it appears, so that short runs stay silent.
+    progress : ``None`` shows a bar where the error stream is a terminal, and in a notebook; True
+        writes lines to the error stream where it is neither; False shows nothing. A function is
+        called with the units done, their total and the seconds since the work began, now and then
+        and at the end.
+    delay : seconds before a bar appears, so that short runs stay silent.
     unit : what is counted.
+    even : whether units take about as long as one another, so that a rate and the time left can be
+        told from those that are done.
+
+    Raises
+    ------
+    ValueError
+        for any other `progress`.
     """
 
     def __init__(
         self,
         total: int,
         title: str,
-        show: bool | None = None,
+        progress: Progress = None,
+        *,
         delay: float = 1.0,
         unit: str = "networks",
+        even: bool = True,
     ) -> None:
-        self._total, self._title, self._unit = total, title, unit
-        self._show = sys.stderr.isatty() if show is None else show
-        self._delay, self._began = delay, time.monotonic()
-        self._bar: Any = None
-        self._task: Any = None
+        self._total, self._title, self._unit, self._even = total, title, unit, even
+        self._view = _view(progress)
+        self._silent = progress is not None and self._view is None
+        self._done = self._before = 0
+        self._note, self._began = "", time.monotonic()
+        self._first: tuple[float, int] | None = None  # time and units done at the first update
+        self._next = self._began + max(delay if isinstance(self._view, _Shown) else 0, self._every)
+
+    @property
+    def _every(self) -> float:
+        return 0.0 if self._view is None else self._view.every
 
     def __enter__(self) -> Self:
         return self
 
+    def resumed(self, done: int, total: int) -> None:
+        """Say how many units were done before, in how many; they do not count for the rate."""
+        self._done = self._before = done
+        self._total = total
+
     def update(self, done: int, note: str = "") -> None:
         """Say how many units are done."""
-        if not self._show:
+        self._done, self._note = done, note
+        if self._view is None:
             return
-        if self._bar is None:
-            if time.monotonic() - self._began < self._delay:
-                return
-            self._open()
-        rate = done / max(time.monotonic() - self._began, 1e-9)
-        self._bar.update(self._task, completed=done, note=f"{rate:.3g} {self._unit}/s {note}")
+        now = time.monotonic()
+        self._first = self._first or (now, done)
+        if now >= self._next:
+            self._next = now + self._every
+            self._view.show(self._now(now))
 
-    def _open(self) -> None:
-        from rich import progress
-        from rich.console import Console
+    def say(self, text: str) -> None:
+        """Write a line to the error stream, unless nothing is to be shown."""
+        if self._silent:
+            return
+        if isinstance(self._view, _Terminal):
+            self._view.say(text)
+        else:
+            _write(text)
 
-        self._bar = progress.Progress(
-            progress.TextColumn("{task.description}"),
-            progress.BarColumn(),
-            progress.MofNCompleteColumn(),
-            progress.TextColumn("{task.fields[note]}"),
-            progress.TimeRemainingColumn(),
-            console=Console(stderr=True, force_terminal=True if sys.stderr.isatty() else None),
-            transient=True,
-        )
-        self._bar.start()
-        self._task = self._bar.add_task(self._title, total=self._total, note="")
+    def _now(self, now: float, end: str = "") -> Now:
+        seconds, new = now - self._began, self._done - self._before
+        parts = [f"{self._done}/{self._total}" + ("" if self._even else f" {self._unit}")]
+        told = f"{_clock(seconds)}{end}"
+        if self._even and end and new > 0:
+            parts.append(f"{new / max(seconds, 1e-9):.3g} {self._unit}/s")
+        elif self._even and self._first is not None:
+            # Before the first update code was compiled, which says nothing of what is left.
+            spent, new = now - self._first[0], self._done - self._first[1]
+            if spent > 0 and new > 0:
+                parts.append(f"{new / spent:.3g} {self._unit}/s")
+                told = f"{_clock((self._total - self._done) * spent / new)} left"
+        parts.append(told)
+        if self._note:
+            parts.append(self._note)
+        return Now(self._done, self._total, seconds, f"{self._title}: {', '.join(parts)}")
 
     def __exit__(
         self,
@@ -70,5 +131,160 @@ class Bar:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        if self._view is not None:
+            end = " in all" if kind is None else ", stopped"
+            self._view.end(self._now(time.monotonic(), end), kind is None)
+
+
+class _View(Protocol):
+    """Where it is shown; `every` so many seconds at most."""
+
+    every: float
+
+    def show(self, now: Now) -> None: ...
+
+    def end(self, now: Now, whole: bool) -> None: ...
+
+
+def _view(progress: Any) -> _View | None:
+    if callable(progress):
+        return _Calls(progress)
+    if not isinstance(progress, bool | np.bool_ | None):
+        raise ValueError(
+            f"progress={checks.shown(progress)}: give True, False, None or a function of "
+            "(done, total, seconds)"
+        )
+    if progress is not None and not progress:
+        return None
+    if in_notebook():
+        return _Notebook()
+    if sys.stderr is not None and sys.stderr.isatty():
+        return _Terminal()
+    return _Log() if progress else None
+
+
+def in_notebook() -> bool:
+    """Whether this is the kernel of a notebook (Jupyter, VS Code, Colab)."""
+    ipython = sys.modules.get("IPython")
+    if ipython is None:
+        return False
+    shell = getattr(ipython, "get_ipython", lambda: None)()
+    return any(kind.__name__ == "ZMQInteractiveShell" for kind in type(shell).__mro__)
+
+
+def _write(text: str) -> None:
+    if sys.stderr is not None:
+        print(text, file=sys.stderr, flush=True)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+class _Calls:
+    """Calls of a function of the user's own."""
+
+    every = SHOW_SECONDS
+
+    def __init__(self, function: Callable[[int, int, float], object]) -> None:
+        self._function = function
+
+    def show(self, now: Now) -> None:
+        self._function(now.done, now.total, now.seconds)
+
+    def end(self, now: Now, whole: bool) -> None:
+        if whole:
+            self.show(now)
+
+
+class _Log:
+    """Lines on the error stream."""
+
+    every = LINE_SECONDS
+
+    def show(self, now: Now) -> None:
+        _write(now.text)
+
+    def end(self, now: Now, whole: bool) -> None:
+        _write(now.text)
+
+
+class _Shown(abc.ABC):
+    """A bar in a place where there is one at a time: work inside other work shows none."""
+
+    every = SHOW_SECONDS
+    _owner: ClassVar[_Shown | None] = None
+
+    def show(self, now: Now) -> None:
+        if _Shown._owner is None:
+            _Shown._owner = self
+        if _Shown._owner is self:
+            self._draw(now)
+
+    def end(self, now: Now, whole: bool) -> None:
+        if _Shown._owner is self:
+            _Shown._owner = None
+            self._close(now)
+
+    @abc.abstractmethod
+    def _draw(self, now: Now) -> None: ...
+
+    @abc.abstractmethod
+    def _close(self, now: Now) -> None: ...
+
+
+class _Terminal(_Shown):
+    """A line that is drawn again and again, and goes when the work is done."""
+
+    _bar: Any = None
+    _task: Any = None
+
+    def _draw(self, now: Now) -> None:
+        if self._bar is None:
+            self._open()
+        self._bar.update(self._task, completed=now.done, total=now.total, description=now.text)
+
+    def _open(self) -> None:
+        from rich import progress
+        from rich.console import Console
+
+        self._bar = progress.Progress(
+            progress.BarColumn(),
+            progress.TextColumn("{task.description}", markup=False),
+            console=Console(stderr=True, force_terminal=True),
+            transient=True,
+        )
+        self._bar.start()
+        self._task = self._bar.add_task("")
+
+    def say(self, text: str) -> None:
+        if self._bar is None:
+            _write(text)
+        else:
+            self._bar.console.print(text, markup=False, highlight=False)
+
+    def _close(self, now: Now) -> None:
+        self._bar.stop()
+
+
+class _Notebook(_Shown):
+    """A line in the output of a cell, which needs no widgets; what it took stays there."""
+
+    _handle: Any = None
+
+    def _draw(self, now: Now) -> None:
+        full = round(WIDTH * now.done / max(now.total, 1))
+        self._put("█" * full + "░" * (WIDTH - full) + " " + now.text)
+
+    def _put(self, text: str) -> None:
+        from IPython.display import display
+
+        shown = {"text/plain": text}
+        if self._handle is None:
+            self._handle = display(shown, raw=True, display_id=True)
+        else:
+            self._handle.update(shown, raw=True)
+
+    def _close(self, now: Now) -> None:
+        self._put(now.text)

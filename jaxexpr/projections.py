@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxexpr import checks
+from jaxexpr.calls import explained
 
 
 class Projection(NamedTuple):
@@ -22,6 +23,7 @@ class Projection(NamedTuple):
     share: float
 
 
+@explained
 def project(points: Any) -> Projection:
     """Project points on the two directions of largest variance.
 
@@ -36,6 +38,8 @@ def project(points: Any) -> Projection:
     ValueError
         for points of another shape, NaN or infinite ones.
 
+    Examples
+    --------
     >>> corners = np.array([[0.0, 0, 0], [2, 0, 0], [2, 1, 0], [0, 1, 0]])
     >>> found = project(corners)
     >>> found.points.shape, round(found.share, 12)

@@ -7,6 +7,10 @@ precision (TF32 would lengthen a polyline by its rounding errors).
 Deep networks overflow any float, so points and tangents are carried as ``array * 2**exponent``.
 Tangents are always rescaled, points where the activation is positively homogeneous; powers of
 two make both exact.
+
+Derivatives with respect to laws, curve or parameters: a tangent does not know where units change
+their state, so the derivative of what is made of tangents would lack a term. It is NaN, but for the
+scales of networks in which no scale moves a state: homogeneous ones without biases.
 """
 
 from __future__ import annotations
@@ -21,12 +25,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxexpr import noise
+from jaxexpr import laws, noise
 from jaxexpr.activations import Activation, linear
 from jaxexpr.curves import Curve
+from jaxexpr.derivatives import without_derivative
 from jaxexpr.layers import PlacedDense, PlacedPool
 from jaxexpr.networks import LayerSpec, Network, Params
 from jaxexpr.products import dot, gram_product
+from jaxexpr.transforms import scan
 
 NO_EXPONENT = -(2**20)  # exponent of an array of zeros
 LARGEST_SHIFT = 120  # a power of two that float32 holds, with room for what it multiplies
@@ -53,8 +59,8 @@ def norms(rows: jax.Array) -> jax.Array:
     """Euclidean norm of each row, with gradient 0 (not NaN) at a row of zeros."""
     # A product with ones: XLA sums differences of long rows several times slower by itself.
     squares = dot(rows * rows, jnp.ones((rows.shape[1], 1), rows.dtype))[:, 0]
-    alive = squares > 0
-    return jnp.where(alive, jnp.sqrt(jnp.where(alive, squares, 1)), 0)
+    still = squares == 0  # NaN is not: it stays NaN
+    return jnp.where(still, 0, jnp.sqrt(jnp.where(still, 1, squares)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,8 +182,8 @@ class Layer:
 _NODE_ARRAYS = ("z_before", "h", "z", "dz_before", "dh", "dz", "winners")
 
 
-def start(curve: Curve, nodes: Nodes, dtype: jnp.dtype) -> Image:
-    """The curve itself at its nodes."""
+def start(curve: Curve, nodes: Nodes, dtype: jnp.dtype, *, kinks: bool = False) -> Image:
+    """The curve itself at its nodes; `kinks` if units above it change their state on it."""
     curve = curve.astype(dtype)
     t = jnp.asarray(nodes.parameters(curve), dtype)
     zero = jnp.zeros((), jnp.int32)
@@ -185,7 +191,9 @@ def start(curve: Curve, nodes: Nodes, dtype: jnp.dtype) -> Image:
         (curve.points(t), None) if nodes.kind == "grid" else curve.points_and_tangents(t)
     )
     points = points.reshape(nodes.count, -1)
-    tangents = None if tangents is None else tangents.reshape(nodes.count, -1)
+    if tangents is not None:
+        tangents = tangents.reshape(nodes.count, -1)
+        tangents = without_derivative(tangents, curve) if kinks else tangents
     segments = nodes.segments(_span(curve), points, tangents)
     return Image(points, tangents, *segments, zero, zero)
 
@@ -227,6 +235,7 @@ def advance(
     index: Any,
     op: Any,
     spec: LayerSpec | None = None,
+    movers: Any = None,
 ) -> tuple[Image, Layer, Layer | None]:
     """Send an image through one layer.
 
@@ -236,6 +245,7 @@ def advance(
     product : from stacked rows ``(r, fan_in)`` to ``rows @ unit`` of shape ``(r, fan_out)``,
         where ``W = scale * unit``.
     op : the placed layer; spec : its laws, where it was drawn.
+    movers : what moves the states of its units; by default all that moves its pre-activations.
 
     Returns
     -------
@@ -254,7 +264,10 @@ def advance(
         shift = jnp.maximum(_exponent(_largest(image.tangents)), -LARGEST_SHIFT)
         step, tangents_exponent = power_of_two(-shift, dtype), tangents_exponent + shift
         dh = products[count:] * (ready.scale * step)
-        dz = activation.derivative(h) * dh
+        slope = activation.derivative(h)
+        if activation.breakpoints:
+            slope = without_derivative(slope, h if movers is None else movers)
+        dz = slope * dh
         dz_before = image.tangents * step
 
     segments = nodes.segments(_span(curve), z, dz)
@@ -295,12 +308,25 @@ def _fewer(layer: Layer, nodes: Nodes, before: jax.Array, above: jax.Array) -> L
 
 
 def pooled(
-    image: Image, op: PlacedPool, nodes: Nodes, curve: Curve, index: int
+    image: Image,
+    op: PlacedPool,
+    nodes: Nodes,
+    curve: Curve,
+    index: int,
+    *,
+    scaled: bool = False,
 ) -> tuple[Image, Layer, Layer | None]:
-    """Send an image through a pooling layer; returns as ``advance``."""
+    """Send an image through a pooling layer; returns as ``advance``.
+
+    scaled : whether the laws' numbers do no more than scale the image.
+    """
     winners = op.winners(image.points)
     z = op.pooled(image.points, winners)
-    dz = None if image.tangents is None else op.pooled(image.tangents, winners)
+    dz = None
+    if image.tangents is not None:
+        dz = op.pooled(image.tangents, winners)
+        if winners is not None and not scaled:
+            dz = without_derivative(dz, image.points)
     segments = nodes.segments(_span(curve), z, dz)
     layer = Layer(
         index=index,
@@ -336,6 +362,12 @@ def _size(image: Image) -> jax.Array:
     return _largest(image.points[0]) + jnp.sum(image.segments)
 
 
+def _kinks(activation: Activation, ops: tuple[Any, ...]) -> bool:
+    """Whether some units' slopes jump."""
+    pools = (op for op in ops if isinstance(op, PlacedPool))
+    return bool(activation.breakpoints) or any(op.kind == "max" for op in pools)
+
+
 def propagate(
     net: Network,
     key: jax.Array,
@@ -359,12 +391,13 @@ def propagate(
     What ``observe`` returned, each array stacked over the layers: ``(depth, ...)``.
     """
     dtype = jnp.dtype(net.dtype)
-    image = start(curve, nodes, dtype)
+    image = start(curve, nodes, dtype, kinks=_kinks(net.activation, net.ops))
     seed, seen = noise.seed(key), []
+    scaled = net.activation.homogeneous and all(isinstance(b, laws.Zero) for b in net.biases)
     for run in net.runs():
         op = run.op
         if isinstance(op, PlacedPool):
-            image, fine, coarser = pooled(image, op, nodes, curve, run.first)
+            image, fine, coarser = pooled(image, op, nodes, curve, run.first, scaled=scaled)
             seen.append(jax.tree.map(lambda x: x[None], observe(fine, coarser)))
             continue
 
@@ -374,12 +407,15 @@ def propagate(
 
         def body(state: tuple[Image, Ready], step: Any, op: Any = op) -> Any:
             (image, ready), (index, spec, following) = state, step
+            unit: Any = ()
             if gram:
                 product = functools.partial(gram_product, seed, index, op.fan_in, op.outputs)
             else:
-                product = op.product(spec.draw_unit(seed, index, op.fan_in, op.outputs, dtype))
+                unit = spec.draw_unit(seed, index, op.fan_in, op.outputs, dtype)
+                product = op.product(unit)
+            movers = unit if scaled else None
             above, fine, coarser = advance(
-                image, ready, product, net.activation, nodes, curve, index, op, spec
+                image, ready, product, net.activation, nodes, curve, index, op, spec, movers
             )
             if following is not None:
                 ready = prepare(above, following[0], following[1], net.activation)
@@ -400,7 +436,7 @@ def propagate(
         scales, rows = jax.vmap(draw)(indices, specs)
         ready = prepare(image, scales[0], rows[0], net.activation)
         following = (jnp.roll(scales, -1), jnp.roll(rows, -1, axis=0))
-        (image, _), out = lax.scan(body, (image, ready), (indices, specs, following))
+        (image, _), out = scan(body, (image, ready), (indices, specs, following), seed)
         seen.append(out)
     return jax.tree.map(lambda *x: jnp.concatenate(x), *seen)
 
@@ -418,7 +454,7 @@ def propagate_params(
     ops : its layers, if they are not all fully connected.
     """
     dtype = jnp.asarray(params[0][0]).dtype
-    image = start(curve, nodes, dtype)
+    image = start(curve, nodes, dtype, kinks=_kinks(activation, ops or ()))
     seen, left = [], list(params)
     for index, op in enumerate(ops or (PlacedDense(*np.shape(w)) for w, _ in params)):
         if isinstance(op, PlacedPool):

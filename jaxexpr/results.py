@@ -1,8 +1,9 @@
 """Labelled results on disk: estimates as an xarray dataset, with provenance.
 
-Files are netCDF, written atomically, and readable by anything that reads netCDF-4. Attributes
-hold versions, device, precision, configuration and wall time; nothing else is needed to draw a
-figure again.
+Files are netCDF, written atomically, and readable by anything that reads netCDF-4. ``dataset``
+holds the numbers with their errors, counts of networks and methods. Versions, device, precision,
+configuration and wall time are attributes that ``provenance`` makes and the caller adds:
+``data.attrs |= provenance(config, seconds)``, as ``sims`` does.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ import jax
 import numpy as np
 import xarray as xr
 
+from jaxexpr import checks
+from jaxexpr.calls import explained
 from jaxexpr.checkpoint import write_atomically
 from jaxexpr.moments import Estimate
 
 _PARTS = ("sem", "n", "left_out", "failed", "discretisation")
 
 
+@explained
 def dataset(
     estimates: Mapping[str, Estimate],
     dims: Sequence[str] = (),
@@ -44,9 +48,10 @@ def dataset(
     Raises
     ------
     ValueError
-        if `dims` does not name every sweep axis.
+        if `dims` does not name every sweep axis, or `coords` do not fit them.
     """
-    axes = (*dims, "layer")
+    estimates = _named(estimates)
+    axes = (*_dims(dims), "layer")
     variables: dict[str, Any] = {}
     depth = 0
     for name, item in estimates.items():
@@ -55,6 +60,7 @@ def dataset(
                 f"dims={tuple(dims)} names {len(dims)} sweep axes and {name!r} has "
                 f"{item.mean.ndim - 1}: name each axis of the sweep"
             )
+        _fitting(coords, axes, item.mean.shape)
         depth = item.mean.shape[-1]
         how = {"draws": item.draws, "method": item.method, "points": item.points}
         variables[name] = (axes, item.mean, how)
@@ -64,15 +70,84 @@ def dataset(
     return xr.Dataset(variables, {**(coords or {}), "layer": np.arange(1, depth + 1)})
 
 
+def _named(estimates: Any) -> Mapping[str, Estimate]:
+    """Return estimates by name; refuse what is something else."""
+    if isinstance(estimates, Estimate):
+        raise ValueError(
+            f"estimates={checks.shown(estimates, 40)} is one Estimate: give "
+            f"{{{estimates.name!r}: estimate}}, or all that estimate returned"
+        )
+    if not isinstance(estimates, Mapping) or not estimates:
+        raise ValueError(f"estimates={checks.shown(estimates)}: give what estimate returned")
+    for name, item in estimates.items():
+        if not isinstance(item, Estimate):
+            raise ValueError(f"estimates[{name!r}]={checks.shown(item)}: give an Estimate")
+    return estimates
+
+
+def _dims(dims: Any) -> tuple[str, ...]:
+    if isinstance(dims, str) or not isinstance(dims, Sequence):
+        raise ValueError(f"dims={checks.shown(dims)}: give a list of names, such as ['sigma']")
+    for i, dim in enumerate(dims):
+        if not isinstance(dim, str) or dim == "layer" or dim in dims[:i]:
+            raise ValueError(
+                f"dims[{i}]={checks.shown(dim)}: give each sweep axis a name of its own ('layer' "
+                "is the last axis)"
+            )
+    return tuple(dims)
+
+
+def _fitting(coords: Any, axes: Sequence[str], shape: tuple[int, ...]) -> None:
+    """Refuse coordinates of other axes, or of another size than theirs."""
+    if coords is None:
+        return
+    if not isinstance(coords, Mapping):
+        raise ValueError(f"coords={checks.shown(coords)}: give {{name of an axis: its values}}")
+    sizes = dict(zip(axes, shape, strict=True))
+    for name, values in coords.items():
+        along = isinstance(values, tuple | xr.DataArray)  # with axes of their own
+        if name in sizes and not along and np.shape(values) != (sizes[name],):
+            raise ValueError(
+                f"coords[{name!r}] has shape {np.shape(values)} and the axis {sizes[name]} "
+                f"entries: give {sizes[name]} values"
+            )
+        if name not in sizes and not along and np.ndim(values) > 0:
+            raise ValueError(
+                f"coords[{name!r}]={checks.shown(values)} is along no axis: give coordinates of "
+                f"{', '.join(axes[:-1]) or 'nothing, there is no sweep'}"
+            )
+
+
+@explained
 def estimate_of(data: xr.Dataset, name: str) -> Estimate:
     """Return the estimate of probe `name` again, to judge or to draw; it cannot be extended.
 
-    Raises ValueError if the dataset does not hold it.
+    For one cell of a sweep: ``estimate_of(data.isel(sigma=3), "growth")``.
+
+    Raises
+    ------
+    ValueError
+        if the dataset does not hold it, or has lost its axis of layers.
+
+    Examples
+    --------
+    >>> made = {"growth": Estimate.of(np.arange(12.0).reshape(2, 3, 2), "growth")}
+    >>> data = dataset(made, ["sigma"], {"sigma": [1.0, 2.0, 3.0]})
+    >>> estimate_of(data.sel(sigma=3.0), "growth").mean.tolist()
+    [7.0, 8.0]
     """
+    if not isinstance(data, xr.Dataset):
+        raise ValueError(f"data={checks.shown(data)}: give what results.dataset or load returned")
     missing = [v for v in (name, *(f"{name}_{p}" for p in _PARTS)) if v not in data]
     if missing:
-        raise ValueError(f"name={name!r}: the dataset lacks {missing}; it has {list(data)}")
+        held = [v for v in map(str, data) if f"{v}_sem" in data]
+        raise ValueError(f"name={name!r} is not in data: choose one of {', '.join(held)}")
     mean = data[name]
+    if mean.ndim == 0 or ("layer" in data.coords and "layer" not in data.dims):
+        raise ValueError(
+            f"data has {name!r} along {mean.dims}, of which none are layers: give data.sel("
+            "layer=[5]) in place of data.sel(layer=5), which drops the axis"
+        )
     parts: dict[str, Any] = {
         part: data[f"{name}_{part}"].transpose(*mean.dims).values for part in _PARTS
     }
@@ -86,10 +161,14 @@ def estimate_of(data: xr.Dataset, name: str) -> Estimate:
     )
 
 
+@explained
 def provenance(config: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     """Attributes that say how a result came about; numbers, text and JSON only."""
     import jaxexpr
 
+    if not isinstance(config, Mapping):
+        raise ValueError(f"config={checks.shown(config)}: give a dict of what was configured")
+    seconds = checks.non_negative("seconds", seconds)
     device = jax.devices()[0]
     return {
         "jaxexpr": jaxexpr.__version__,
@@ -104,24 +183,37 @@ def provenance(config: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     }
 
 
+@explained
 def save(data: xr.Dataset, path: str | Path) -> Path:
     """Write a dataset to `path` (netCDF) in one step: readers see the old file or the new one."""
-    path = Path(path)
+    path = checks.path("path", path)
+    if not hasattr(data, "to_netcdf"):
+        mend = "results.dataset(data)" if isinstance(data, Mapping) else "what dataset returned"
+        if isinstance(data, Estimate):
+            mend = f"results.dataset({{{data.name!r}: data}})"
+        raise ValueError(f"data={checks.shown(data, 40)} is not a dataset: give {mend}")
     write_atomically(path, lambda temporary: data.to_netcdf(temporary, engine="h5netcdf"))
     return path
 
 
+@explained
 def load(path: str | Path) -> xr.Dataset:
     """Read a dataset into memory.
 
     Raises FileNotFoundError if there is none, ValueError if the file is damaged; both name it.
     """
-    path = Path(path)
+    path = checks.path("path", path)
     if not path.exists():
-        raise FileNotFoundError(f"path={str(path)!r} does not exist: run the simulation first")
+        raise FileNotFoundError(
+            f"path={str(path)!r} does not exist: run the simulation first, or give a file that "
+            "results.save wrote"
+        )
+    if path.is_dir():
+        raise ValueError(f"path={str(path)!r} is a folder: give a file in it")
     try:
         return xr.load_dataset(path, engine="h5netcdf")
     except (OSError, ValueError, KeyError) as error:
         raise ValueError(
-            f"path={str(path)!r} cannot be read ({error}): delete it and run the simulation again"
+            f"path={str(path)!r} cannot be read as netCDF ({error}): give a file that results.save "
+            "wrote; if this was one, delete it and run again"
         ) from error

@@ -35,6 +35,8 @@ def crossing_rate(
     -------
     ``(m,)``; 0 where ``u = 0``, where the unit does not move.
 
+    Examples
+    --------
     >>> z, dz = jnp.array([[1.0, 0.0]]), jnp.array([[0.0, 1.0]])  # a great circle: angle / pi
     >>> float(jnp.round(crossing_rate(z, dz, 1.0, 0.0)[0] * np.pi, 5))
     1.0
@@ -43,7 +45,7 @@ def crossing_rate(
     scale, bias = jnp.asarray(weight_scale, dtype), jnp.asarray(bias_std, dtype)
     u, du = scale * z, scale * dz
     q = jnp.sum(u * u, axis=1) + bias * bias
-    alive = q > 0
+    alive = q != 0
     safe = jnp.where(alive, q, 1)
     m = jnp.sum(u * du, axis=1) / safe
     # The part of u' perpendicular to u, formed before it is squared: no cancellation.

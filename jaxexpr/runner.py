@@ -22,19 +22,33 @@ from jaxexpr.identity import fingerprint
 from jaxexpr.jobs import ROOM, Job
 from jaxexpr.moments import Estimate, Gathered, Moments
 from jaxexpr.networks import precision
-from jaxexpr.progress import Bar
+from jaxexpr.progress import Bar, Progress
 
 PILOTS = 16  # networks at which a discretisation error is looked at
 MOST_POINTS = 2**17
 ENOUGH = 64  # networks after which a layer without a number has none
+LONG = 3600.0  # seconds that nobody waits for unwarned
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run; ``estimates`` holds what was gathered, ready to be extended."""
+    """Ctrl-C during a run; what was done until then is kept here.
 
-    def __init__(self, estimates: dict[str, Estimate]) -> None:
-        super().__init__("interrupted; .estimates holds the networks done so far")
-        self.estimates = estimates
+    Attributes
+    ----------
+    estimates : of ``estimate`` and others like it: what was gathered, ready to be extended; empty
+        if it came before the first networks.
+    fit : of ``training.train``: the networks as they were then, with the records until then;
+        None if it came before the first record, and of everything else.
+    """
+
+    def __init__(self, estimates: dict[str, Estimate], fit: Any = None) -> None:
+        what = "interrupted before anything was done that could be handed over"
+        if estimates:
+            what = "interrupted; .estimates holds the networks done so far"
+        elif fit is not None:
+            what = "interrupted; .fit holds the networks as they are, and their records"
+        super().__init__(what)
+        self.estimates, self.fit = estimates, fit
 
 
 class Running(TypedDict, total=False):
@@ -48,7 +62,7 @@ class Running(TypedDict, total=False):
     chunk: int | None
     batch: int | None
     memory: float | None
-    progress: bool | None
+    progress: Progress
     title: str
 
 
@@ -67,10 +81,11 @@ def gather(
     chunk: int | None = None,
     batch: int | None = None,
     memory: float | None = None,
-    progress: bool | None = None,
+    progress: Progress = None,
     title: str = "networks",
 ) -> dict[str, Estimate]:
     """Do a job in many random networks; the options are those of ``estimate``."""
+    bar = Bar(0, title, progress)
     checks.random_key("key", key)
     draws = checks.integer("draws", draws)
     target = None if target is None else checks.positive("target", target)
@@ -80,9 +95,7 @@ def gather(
     most = checks.integer("most_points", MOST_POINTS if most_points is None else most_points)
     chunk = None if chunk is None else checks.integer("chunk", chunk)
     budget = default_memory() if memory is None else checks.positive("memory", memory)
-    if not isinstance(checkpoint, str | os.PathLike | None):
-        raise ValueError(f"checkpoint={checks.shown(checkpoint)}: give a path")
-    path = None if checkpoint is None else Path(checkpoint)
+    path = None if checkpoint is None else checks.path("checkpoint", checkpoint)
     if path is not None and extend:
         raise ValueError(
             f"checkpoint={str(path)!r} and extend are two places to go on from: give one of them"
@@ -96,35 +109,70 @@ def gather(
         gathered = load_gathered(path, mark)
     first = next(iter(gathered.values())).draws if gathered else 0
     total = draws + (next(iter(extend.values())).draws if extend else 0)
+    bar.resumed(first, total)
 
     shape = layout(net, job, budget, batch)
-    with precision(net.dtype), Bar(total, title, progress) as bar:
+    with precision(net.dtype), bar:
         step = stepper(net, data, key, job, shape)
-        pace, saved = Pace(shape, chunk, steady=target is not None), time.monotonic()
+        pace, saved, told = Pace(shape, chunk), time.monotonic(), False
+        look = first if extend else _next_look(first - 1, chunk)
         try:
-            while first < total and not _reached(gathered, target):
-                count = min(pace.count(first), total - first)
-                numbers = pace.timed(lambda: step(first, count))  # noqa: B023
+            while first < total:
+                if target is not None and first == look:
+                    if _reached(gathered, target):
+                        break
+                    look = _next_look(first, chunk)
+                count = min(pace.count(), total - first)
+                count = count if target is None else min(count, look - first)
+                numbers = pace.timed(lambda: step(first, count), count)  # noqa: B023
                 needed = numbers.pop(ROOM, None)
                 wider = None if needed is None else job.wider(needed, net, budget)
                 if wider is not None:  # these networks again, and all that follow, with more room
                     job = wider
                     shape = layout(net, job, budget, batch)
                     step = stepper(net, data, key, job, shape)
+                    pace.compiles()
                     continue
                 gathered = _merge(gathered, numbers, mark, count)
                 first += count
                 if path is not None and time.monotonic() - saved > 5:
                     save_gathered(path, gathered)
                     saved = time.monotonic()
+                seconds = pace.seconds(total - first)
+                if seconds > LONG and not told:
+                    bar.say(f"{title}: {_long(seconds, job, target, path)}")
+                    told = True
                 bar.update(first)
         except KeyboardInterrupt as stop:
             if path is not None and gathered:
                 save_gathered(path, gathered)
             raise Interrupted(_estimates(gathered, job, refine)) from stop
-    if path is not None:
-        save_gathered(path, gathered)
+        if path is not None:
+            save_gathered(path, gathered)
     return _estimates(gathered, job, refine)
+
+
+def _next_look(done: int, chunk: int | None) -> int:
+    """The number of networks, above `done`, at which a target is looked at next."""
+    if chunk is not None:
+        return (done // chunk + 1) * chunk
+    look = 0
+    while look <= done:
+        look += max(ENOUGH, look // 4)
+    return look
+
+
+def _long(seconds: float, job: Job, target: float | None, path: Path | None) -> str:
+    """What to say of a run that will take long."""
+    most = "" if target is None else "up to "
+    ways = ["fewer draws"]
+    if target is None:
+        ways.append("target=0.05 (stops at that relative error)")
+    if job.exact:
+        ways.append('method="grid" (where the probe has it)')
+    safe = "" if path else '; checkpoint="run.npz" goes on where it was stopped'
+    hours = f"about {most}{seconds / 3600:.3g} hours left at this pace"
+    return f"{hours}; shorter: {', '.join(ways)}{safe}"
 
 
 def _refined(

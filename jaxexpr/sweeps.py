@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxexpr import noise
+from jaxexpr import laws, noise
 from jaxexpr.exact import crossings, flips, stretches
 from jaxexpr.exact import room as rooms
 from jaxexpr.exactly import ROW_ARRAYS, drawing, spreading, weight_bytes
@@ -223,7 +223,9 @@ class Sweep:
             weights, biases = params[layer]
             spec = net.layer(layer)
             turned = noise.words(noise.child(seed, layer, MOVING), weights.shape)
-            other = spec.weight_scale(weights.shape[0], dtype) * spec.weights.unit(turned, dtype)
+            other = spec.weight_scale(weights.shape[0], dtype) * laws.unit_of(
+                spec.weights, turned, dtype
+            )
             ends = dot(below[layer], weights), dot(below[layer], other)
             if self.points:
                 told = self._on_grid(net, ends, biases, params[layer + 1 :])

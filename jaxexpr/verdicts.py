@@ -8,12 +8,13 @@ them (Bonferroni, Student's t): with probability `level` at most does a true sta
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from jaxexpr import checks
+from jaxexpr.calls import explained
 from jaxexpr.moments import Estimate
 
 LEVEL = 1e-3
@@ -74,6 +75,7 @@ class Verdict:
         )
 
 
+@explained
 def verdict(
     estimate: Estimate,
     lower: Any = None,
@@ -102,19 +104,29 @@ def verdict(
     Raises
     ------
     ValueError
-        without any bound, for NaN in a bound, or for one that does not broadcast.
+        without any bound, for NaN in a bound, for one that does not broadcast, and for a lower
+        bound above the upper one.
     """
     if lower is None and upper is None:
         raise ValueError("lower=None and upper=None: give the bound that the statement claims")
     level = checks.level(level)
     if not isinstance(estimate, Estimate):
-        raise ValueError(f"estimate={checks.shown(estimate)}: give an Estimate (one probe's)")
+        names = list(estimate) if isinstance(estimate, Mapping) else []
+        one = f"made[{names[0]!r}]" if names else "what estimate returned for one probe"
+        raise ValueError(f"estimate={checks.shown(estimate)}: give an Estimate, {one}")
+    for place, text in (("name", name), ("axis", axis)):
+        if not isinstance(text, str):
+            raise ValueError(f"{place}={checks.shown(text)}: give a text")
     bounds = {"lower": lower, "upper": upper}
     sides = [
         (sign, _fitting(side, bounds[side], estimate.mean.shape))
         for side, sign in (("lower", 1.0), ("upper", -1.0))
         if bounds[side] is not None
     ]
+    if len(sides) == 2 and np.any(sides[0][1] - sides[1][1] > ROUNDING * np.abs(sides[1][1])):
+        raise ValueError(
+            f"lower={checks.shown(lower)} is above upper={checks.shown(upper)}: give lower <= upper"
+        )
     seen = estimate.n > 0
     comparisons = int(seen.sum()) * len(sides)
     if comparisons == 0:
@@ -150,6 +162,7 @@ def verdict(
     )
 
 
+@explained
 def judge(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Judge several statements together: their number is added to the correction.
 
@@ -157,6 +170,10 @@ def judge(verdicts: Iterable[Verdict]) -> list[Verdict]:
     level is the probability that any true statement of them fails. Raises ValueError if their
     levels differ.
     """
+    if isinstance(verdicts, Verdict | Estimate | Mapping) or not isinstance(verdicts, Iterable):
+        raise ValueError(
+            f"verdicts={checks.shown(verdicts)}: give a list of what verdict(...) returned"
+        )
     items = list(verdicts)
     for i, item in enumerate(items):
         if not isinstance(item, Verdict):

@@ -1,5 +1,8 @@
 """Exact regions, without discretisation error. Never imports probes or theory."""
 
+from typing import TYPE_CHECKING
+
+from jaxexpr.calls import absent
 from jaxexpr.exact.arrangements import consecutive, general_position
 from jaxexpr.exact.balls import regions_in_ball
 from jaxexpr.exact.cells import Cells, cells
@@ -50,3 +53,7 @@ __all__ = [
     "regions_in_ball",
     "sawtooth",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__, __all__)

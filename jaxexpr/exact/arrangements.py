@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxexpr import checks
+from jaxexpr.calls import explained
 
 Array = np.ndarray
 Layer = tuple[Array, Array]
 
 
+@explained
 def general_position(units: int, dim: int) -> Layer:
     """Return a layer whose hyperplanes are in general position, all regions within reach.
 
@@ -42,6 +44,8 @@ def general_position(units: int, dim: int) -> Layer:
     ValueError
         if a size is no integer >= 1, or there are fewer units than dimensions.
 
+    Examples
+    --------
     >>> W, b = general_position(4, 2)
     >>> x = np.random.default_rng(0).uniform(-1, 1, size=(10_000, 2))
     >>> len(np.unique(x @ W + b > 0, axis=0))
@@ -63,6 +67,7 @@ def general_position(units: int, dim: int) -> Layer:
     return sign * reach[:, None] * powers, sign * nodes**dim
 
 
+@explained
 def consecutive(units: int) -> Layer:
     """Return a layer on R^2 in which every run of consecutive units is the active set of a region.
 
@@ -73,6 +78,8 @@ def consecutive(units: int) -> Layer:
     Returns ``(W, b)`` of shapes ``(2, units)`` and ``(units,)``. Raises ValueError if `units` is no
     integer >= 1.
 
+    Examples
+    --------
     >>> W, b = consecutive(6)
     >>> first, last = 1.5, 4.5
     >>> (np.array([first + last, -first * last]) @ W + b > 0).tolist()

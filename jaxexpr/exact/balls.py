@@ -17,6 +17,7 @@ import numpy as np
 
 from jaxexpr import checks
 from jaxexpr.activations import Activation
+from jaxexpr.calls import explained
 from jaxexpr.exact.cells import few_inputs, numbers
 from jaxexpr.exact.distance import ROUNDINGS
 from jaxexpr.exact.faces import Array
@@ -29,6 +30,7 @@ PARALLEL = 1e-12  # normals with a cosine this near to 1 are one
 STEPS = 4  # attempts to step off a boundary
 
 
+@explained
 def regions_in_ball(
     params: Any,
     x: Any,
@@ -70,6 +72,8 @@ def regions_in_ball(
     Exact counts have the resolution of ``cells``, about 1e-12 of the coordinates of x: take
     ``"facets"`` for balls that small.
 
+    Examples
+    --------
     >>> lines = ((np.eye(2), np.array([0.0, 0.0])),)
     >>> regions_in_ball(lines, [[3.0, 4.0], [0.5, 0.0]], [3.5, 0.1]).tolist()
     [2, 2]

@@ -13,6 +13,7 @@ about log c rounds, and what a round costs is in proportion to the corners of th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -87,7 +88,14 @@ class _Whole(NamedTuple):
     along: Array
 
 
-def carve(cells: Polygons, chords: Chords, lines: Lines, outer: Between, name: int) -> Carved:
+def carve(
+    cells: Polygons,
+    chords: Chords,
+    lines: Lines,
+    outer: Between,
+    name: int,
+    see: Callable[[int], None],
+) -> Carved:
     """Cut cells along all their chords.
 
     Parameters
@@ -97,6 +105,7 @@ def carve(cells: Polygons, chords: Chords, lines: Lines, outer: Between, name: i
     lines : the lines, with values at the vertices that `outer` refers to.
     outer : the vertices of the cells.
     name : what the sides say that line 0 makes; line i makes ``name + i``.
+    see : called after each round with the number of cells.
     """
     head, tail = chord_ends(cells, chords)
     whole = _Whole(chords.line, head, tail, directions(cells.points[head], cells.points[tail]))
@@ -120,6 +129,7 @@ def carve(cells: Polygons, chords: Chords, lines: Lines, outer: Between, name: i
         found.append(crossing)
         done.append(finished)
         parts = left
+        see(sum(d.starts.size - 1 for d in (*done, ring)))
     on = np.concatenate(cutters)
     part, sine = (
         np.concatenate([np.zeros(0), *(getattr(c, what) for c in found)])

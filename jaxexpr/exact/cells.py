@@ -13,15 +13,17 @@ import numpy as np
 
 from jaxexpr import checks
 from jaxexpr.activations import Activation
+from jaxexpr.calls import explained
 from jaxexpr.exact.faces import Array
 from jaxexpr.exact.partitions import LIMIT, partition
 from jaxexpr.exact.pieces import exact_activation
 from jaxexpr.given import checked_params
+from jaxexpr.progress import Bar, Progress
 
 LARGEST = 10  # dimensions; a box of n has 3^n faces
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Cells:
     """The activation regions of a network on a box or on all of R^n.
 
@@ -38,12 +40,16 @@ class Cells:
     patterns: tuple[Array, ...]
     points: Array
 
+    def __repr__(self) -> str:
+        return f"Cells(count={self.count}, depth={self.counts.size}, n_in={self.points.shape[1]})"
+
     @property
     def count(self) -> int:
         """Activation regions of the whole network."""
         return int(self.counts[-1])
 
 
+@explained
 def cells(
     params: Any,
     low: Any = None,
@@ -51,6 +57,7 @@ def cells(
     activation: str | Activation = "relu",
     *,
     limit: int = LIMIT,
+    progress: Progress = None,
 ) -> Cells:
     """Find all *activation* regions that meet the inside of a box, or all of R^n.
 
@@ -65,6 +72,8 @@ def cells(
         in homogeneous coordinates, so that no region is too far away.
     activation : piecewise linear; with T breakpoints a unit has T parallel boundaries.
     limit : stop beyond so many regions; one takes 2 to 10 kB of memory.
+    progress : as for ``estimate``, past two seconds: hyperplanes that are done (one for each unit
+        and breakpoint), and the regions so far. Later ones take longer, so no time is foretold.
 
     Returns
     -------
@@ -82,6 +91,8 @@ def cells(
     Regions are convex polytopes (Raghu et al. 2017, Theorem 2). One hidden layer in general
     position has Zaslavsky's number of regions:
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> found = cells([(rng.normal(size=(3, 6)), rng.normal(size=6))])
     >>> found.count, found.patterns[0].shape, found.points.shape
@@ -92,7 +103,16 @@ def cells(
     layers, phi = numbers(params), exact_activation(activation)
     n, limit = len(layers[0][0]), checks.integer("limit", limit)
     few_inputs(n)
-    found = partition(layers, phi, _box(low, high, n), limit)
+    planes = sum(len(b) for _, b in layers) * len(phi.breakpoints or ())
+    bar = Bar(planes, "cells", progress, delay=2.0, unit="hyperplanes", even=False)
+    with bar:
+        found = partition(
+            layers,
+            phi,
+            _box(low, high, n),
+            limit,
+            lambda done, cells: bar.update(done, f"{cells} regions"),
+        )
     counts, region = found.regions()
     # The parts of a region that different cones of space hold have one pattern: keep the first.
     _, first = np.unique(region, return_index=True)

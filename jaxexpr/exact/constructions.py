@@ -32,6 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxexpr import checks
+from jaxexpr.calls import explained
 from jaxexpr.exact.arrangements import (
     Array,
     Layer,
@@ -83,6 +84,7 @@ class Construction:
         return self.boxes[0, 0], self.boxes[0, 1]
 
 
+@explained
 def folding(n_in: int, depth: int) -> Construction:
     """Fold every coordinate in every layer: ``y -> 2 |y| - 1``, built of two rectifiers each.
 
@@ -90,8 +92,13 @@ def folding(n_in: int, depth: int) -> Construction:
     of both kinds, in [-1, 1]^n_in as in all of the space. The two units of a pair share their
     boundary: a trial of exact counters.
 
-    Raises ValueError if a size is no integer >= 1.
+    Raises
+    ------
+    ValueError
+        if a size is no integer >= 1.
 
+    Examples
+    --------
     >>> net = folding(2, 3)
     >>> net.widths, net.activation_regions, net.linear_regions
     ((2, 4, 4, 4), 64, 64)
@@ -103,6 +110,7 @@ def folding(n_in: int, depth: int) -> Construction:
     return Construction(params, domain, count, count, everywhere=True, readout=readouts[-1])
 
 
+@explained
 def pascanu2013_folding(n_in: int, depth: int) -> Construction:
     """Folding layers below an arrangement: Pascanu et al. 2013, Section 5.
 
@@ -110,8 +118,13 @@ def pascanu2013_folding(n_in: int, depth: int) -> Construction:
     ``2^((depth - 1) n_in) sum_{i <= n_in} C(2 n_in, i)`` regions of both kinds in [-1, 1]^n_in, and
     no more in all of the space: every folded piece covers the whole arrangement.
 
-    Raises ValueError if a size is no integer >= 1.
+    Raises
+    ------
+    ValueError
+        if a size is no integer >= 1.
 
+    Examples
+    --------
     >>> [pascanu2013_folding(2, depth).activation_regions for depth in (1, 2, 3, 4)]
     [11, 44, 176, 704]
     """
@@ -122,6 +135,7 @@ def pascanu2013_folding(n_in: int, depth: int) -> Construction:
     return Construction(params, _cube(-1.0, n_in), count, count, everywhere=True)
 
 
+@explained
 def montufar2014(n_in: int, widths: Iterable[int]) -> Construction:
     """Zigzags below an arrangement: Montufar et al. 2014, Theorem 4.
 
@@ -141,6 +155,8 @@ def montufar2014(n_in: int, widths: Iterable[int]) -> Construction:
     ValueError
         if a size is no integer >= 1, there is no layer, or a width is below `n_in`.
 
+    Examples
+    --------
     >>> net = montufar2014(1, (3, 2, 2))
     >>> net.activation_regions, net.linear_regions
     (18, 18)
@@ -169,6 +185,7 @@ def montufar2014(n_in: int, widths: Iterable[int]) -> Construction:
     return Construction(absorbed(layers, readouts), _cube(0.0, n_in), count, linear)
 
 
+@explained
 def sawtooth(depth: int) -> Construction:
     """Build the sawtooth of Telgarsky 2015: 2 units a layer, ``2^depth`` pieces on [0, 1].
 
@@ -177,8 +194,13 @@ def sawtooth(depth: int) -> Construction:
     tooth ends at 0, the first unit of the next layer touches its boundary without crossing it.
     ``noisy`` puts noise on its weights, which destroys most pieces (Hanin & Rolnick 2019, Fig. 3).
 
-    Raises ValueError if `depth` is no integer >= 1.
+    Raises
+    ------
+    ValueError
+        if `depth` is no integer >= 1.
 
+    Examples
+    --------
     >>> net = sawtooth(5)
     >>> net.widths, net.linear_regions
     ((1, 2, 2, 2, 2, 2), 32)
@@ -190,6 +212,7 @@ def sawtooth(depth: int) -> Construction:
     return Construction(params, domain, 2**depth, 2**depth, readout=readout)
 
 
+@explained
 def noisy(params: Any, scale: float, key: Any) -> tuple[Layer, ...]:
     """Add independent normal noise of standard deviation `scale` to every weight and bias.
 
@@ -208,6 +231,8 @@ def noisy(params: Any, scale: float, key: Any) -> tuple[Layer, ...]:
     ValueError
         if `scale` is negative or not one number, or `key` is neither.
 
+    Examples
+    --------
     >>> [W.shape for W, b in noisy(sawtooth(2), 0.1, np.random.default_rng(0))]
     [(1, 2), (2, 2)]
     """
@@ -228,6 +253,7 @@ def noisy(params: Any, scale: float, key: Any) -> tuple[Layer, ...]:
     return tuple(zip(moved[::2], moved[1::2], strict=True))
 
 
+@explained
 def pascanu2013(n_in: int, widths: Iterable[int]) -> Construction:
     """Copy an arrangement to many cells of the layers below: Pascanu et al. 2013, Theorem 1.
 
@@ -251,6 +277,8 @@ def pascanu2013(n_in: int, widths: Iterable[int]) -> Construction:
         if a size is no integer >= 1, there is no layer, a width is below `n_in`, `n_in` is 1, or
         float64 cannot resolve the boxes.
 
+    Examples
+    --------
     >>> net = pascanu2013(2, (5, 4, 4))
     >>> net.activation_regions, net.boxes.shape
     (44, (4, 2, 2))

@@ -17,21 +17,26 @@ import numpy as np
 from jax import lax
 
 from jaxexpr import activations, checks
-from jaxexpr.cores import on_cores
+from jaxexpr.calls import explained
+from jaxexpr.cores import in_spans
 from jaxexpr.curves import Curve
 from jaxexpr.exact import pieces, room, starts, stretches
 from jaxexpr.given import checked_params, precision_of
 from jaxexpr.networks import Params, precision
+from jaxexpr.progress import Bar, Progress
 
+MOST_NUMBERS = 2**20  # that one call returns
 BLOCKS = 4  # of layers, each with a room of its own: more compile for longer than they save
 
 
+@explained
 def region_counts(
     params: Params,
     curves: Sequence[Curve],
     activation: str | activations.Activation = "relu",
     *,
     memory: float = pieces.MEMORY,
+    progress: Progress = None,
 ) -> np.ndarray:
     """Count the activation regions that each curve meets in each of many networks, exactly.
 
@@ -41,6 +46,7 @@ def region_counts(
         ``(E, fan_out)``. NumPy float64 is computed in float64 whatever JAX's global flag says.
     curves : of one kind and size, as for ``pieces_batch``: every curve in every network.
     activation, memory : as for ``pieces``; each core takes a network at a time, and its own memory.
+    progress : as for ``estimate``, past two seconds: curves that are done, in all networks.
 
     Returns
     -------
@@ -52,6 +58,8 @@ def region_counts(
     ValueError
         for arrays without the axis of the networks, and as ``pieces_batch``.
 
+    Examples
+    --------
     >>> from jaxexpr import MLP, curves, laws
     >>> net = MLP((2, 8, 8), laws.Gaussian(1.5), laws.Gaussian(0.1))
     >>> params = jax.vmap(net.init)(jax.random.split(jax.random.key(0), 3))
@@ -59,6 +67,7 @@ def region_counts(
     >>> region_counts(params, rays).shape
     (3, 2, 2)
     """
+    bar = Bar(0, "region_counts", progress, delay=2.0, unit="curves")
     params = checked_params(params, networks=True)
     shape = np.shape(params[0][0])
     if len(shape) != 3:
@@ -73,7 +82,9 @@ def region_counts(
         params = jax.tree.map(lambda x: np.asarray(x, dtype), params)
         stacked = zip(*(c.arrays for c in family), strict=True)
         arrays = [jnp.asarray(np.stack(each), dtype) for each in stacked]
-        return _solve(params, family[0], arrays, phi, memory)
+        bar.resumed(0, shape[0] * len(family))
+        with bar:
+            return _solve(params, family[0], arrays, phi, memory, bar)
 
 
 def _solve(
@@ -82,6 +93,7 @@ def _solve(
     arrays: list[jax.Array],
     phi: activations.Activation,
     memory: float,
+    bar: Bar,
 ) -> np.ndarray:
     """Run with room that grows until every network has enough for every curve."""
     networks, each, own = len(params[0][0]), len(arrays[0]), starts.count(curve)
@@ -97,12 +109,33 @@ def _solve(
         take = np.resize(left, min(room.bucket(left.size), networks))
         most = pieces.side_by_side(plan[-1].size * row * own, memory, each)
         batch = max(n for n in range(1, most + 1) if each % n == 0)
+        nets = jax.tree.map(jnp.asarray, pieces.chosen(params, take))
+        call = max(min(take.size * each, MOST_NUMBERS // (3 * len(params))) // batch, 1)
         run = functools.partial(
-            _run, curve=curve, arrays=arrays, activation=phi, plan=plan, parts=parts, batch=batch
+            _run,
+            nets,
+            curve=curve,
+            arrays=arrays,
+            activation=phi,
+            plan=plan,
+            parts=parts,
+            batch=batch,
+            call=call,
         )
-        found, needed = (
-            np.asarray(x)[: left.size] for x in on_cores(run, pieces.chosen(params, take))
-        )
+
+        def work(first: int, count: int, run: Any = run) -> Any:
+            return run(first=np.int32(first), count=np.int32(count))
+
+        def see(done: int, before: int = networks - left.size, batch: int = batch) -> None:
+            bar.update(before * each + done * batch)
+
+        found = np.zeros((left.size * each, len(params)), int)
+        needed = np.zeros((left.size * each, len(params), 2), int)
+        for first, count, out in in_spans(work, left.size * each // batch, call, see):
+            here = slice(first * batch, (first + count) * batch)
+            for array, new in zip((found, needed), out, strict=True):
+                array[here] = np.asarray(new)[:count].reshape(-1, *array.shape[1:])
+        found, needed = (x.reshape(left.size, each, *x.shape[1:]) for x in (found, needed))
         lacking = room.lacks(plan, needed)
         done = ~lacking.any(axis=1)
         counts[left[done]] = found[done]
@@ -113,7 +146,7 @@ def _solve(
     return counts
 
 
-@functools.partial(jax.jit, static_argnames=("activation", "plan", "parts", "batch"))
+@functools.partial(jax.jit, static_argnames=("activation", "plan", "parts", "batch", "call"))
 def _run(
     params: Params,
     curve: Curve,
@@ -123,10 +156,19 @@ def _run(
     plan: tuple[room.Block, ...],
     parts: int,
     batch: int,
+    call: int,
+    first: Any,
+    count: Any,
 ) -> tuple[jax.Array, jax.Array]:
-    """Counts ``(E, curves, depth)`` and the room that was needed ``(E, curves, depth, 2)``."""
+    """Counts ``(call, batch, depth)`` and the room that was needed ``(call, batch, depth, 2)``.
 
-    def network(own: Params) -> Any:
+    A batch of curves in one network is one entry, network after network; entries ``first, ...,
+    first + count - 1`` come first. The count is traced: calls of any size are one compilation.
+    """
+    batches, depth = len(arrays[0]) // batch, len(params)
+
+    def network(number: Any, found: Any) -> Any:
+        own = jax.tree.map(lambda x: x[number], params)
         layers = pieces.layers_of(own, plan)
 
         def one(points: list[jax.Array]) -> Any:
@@ -137,6 +179,20 @@ def _run(
             )
             return stretches.total(said)[0].pieces, said.needed.max(axis=0)
 
-        return lax.map(one, arrays, batch_size=batch)
+        def some(entry: Any, found: Any) -> Any:
+            begin = (entry - number * batches) * batch
+            points = [lax.dynamic_slice_in_dim(a, begin, batch) for a in arrays]
+            return jax.tree.map(
+                lambda all, new: all.at[entry - first].set(new.astype(all.dtype)),
+                found,
+                jax.vmap(one)(points),
+            )
 
-    return lax.map(network, params)
+        begin = jnp.maximum(first, number * batches)
+        end = jnp.minimum(first + count, (number + 1) * batches)
+        return lax.fori_loop(begin, end, some, found)
+
+    empty = tuple(jnp.zeros((call, batch, depth, *rest), jnp.int32) for rest in ((), (2,)))
+    last = (first + count - 1) // batches
+    made: tuple[jax.Array, jax.Array] = lax.fori_loop(first // batches, last + 1, network, empty)
+    return made

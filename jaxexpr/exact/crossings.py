@@ -25,6 +25,8 @@ def words(units: int) -> int:
 def pack(bits: jax.Array) -> jax.Array:
     """Pack booleans, from shape ``(r, k)`` to ``(r, words(k))`` of uint32; unit 0 the lowest bit.
 
+    Examples
+    --------
     >>> pack(jnp.array([[True, False, True]])).tolist()
     [[5]]
     """

@@ -107,7 +107,7 @@ class Cut(NamedTuple):
     close: int
 
 
-def cut(cells: Polygons, blur: Array, lines: Lines, name: int) -> Cut:
+def cut(cells: Polygons, blur: Array, lines: Lines, name: int, see: Callable[[int], None]) -> Cut:
     """Cut `cells` along all lines of one layer.
 
     Parameters
@@ -116,6 +116,7 @@ def cut(cells: Polygons, blur: Array, lines: Lines, name: int) -> Cut:
     blur : of its vertices, ``(v,)``.
     lines : the units' values at the vertices (those on a level are set to it), levels and errors.
     name : what the sides say that line 0 makes; line i makes ``name + i``.
+    see : called now and then with the number of cells.
     """
     held, close = _settle(lines, blur)
     sides = edges(cells)
@@ -136,7 +137,7 @@ def cut(cells: Polygons, blur: Array, lines: Lines, name: int) -> Cut:
         fine.starts,
         lines,
     )
-    carved = carve(fine, chords, lines, _with_old(outer, old), name)
+    carved = carve(fine, chords, lines, _with_old(outer, old), name, see)
     growth = Growth(
         held, outer, (old + found.point, line), carved.inner, (carved.vertex, carved.line)
     )

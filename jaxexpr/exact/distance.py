@@ -36,6 +36,7 @@ from jax import lax
 
 from jaxexpr import checks
 from jaxexpr.activations import Activation
+from jaxexpr.calls import explained
 from jaxexpr.cores import on_cores
 from jaxexpr.exact.pieces import exact_activation
 from jaxexpr.given import checked_params, precision_of
@@ -60,6 +61,7 @@ class Nearest(NamedTuple):
     unit: Any
 
 
+@explained
 def distance_to_boundary(
     params: Params, x: Any, activation: str | Activation = "relu", *, return_unit: bool = False
 ) -> Any:
@@ -96,6 +98,8 @@ def distance_to_boundary(
     that is smaller (it changes no norm), for as many points at once as fit in about 2^23 numbers.
     A gradient within 64 rounding errors of zero counts as zero.
 
+    Examples
+    --------
     >>> W, b = np.array([[3.0, 0.0], [4.0, 1.0]]), np.array([0.0, -1.0])
     >>> distance_to_boundary(((W, b),), [[1.0, 0.5], [0.0, 0.0]]).tolist()
     [0.5, 0.0]

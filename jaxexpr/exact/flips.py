@@ -62,14 +62,16 @@ def sign_changes(arcs: Arcs, weights: jax.Array, biases: jax.Array, room: int) -
     radius = jnp.sqrt(a * a + b * b)
     across = jnp.sqrt(jnp.maximum((radius - c) * (radius + c), 0))
     angle, phase = jnp.arctan2(across, -c), jnp.arctan2(b, a)
-    times = []
+    times, roots = [], []
     for half, strict in enumerate(states.crosses):
         up = rising ^ turns if half else rising
         root = phase + jnp.where(up, -angle, angle)
         turn = 2 * math.pi
         root = jnp.clip(root - turn * jnp.round((root - (low + high) / 2) / turn), low, high)
         times.append(jnp.where(strict & real, root, jnp.inf))
-    times.append(jnp.where(states.inner & real, high, jnp.inf))
+        roots.append(root)
+    # At an extremum that rounding cannot tell from 0.
+    times.append(jnp.where(states.inner & real, roots[0], jnp.inf))
     begins, stops = states.begins, states.stops
     joint = jnp.concatenate([stops[:-1] != begins[1:], jnp.zeros((1, units), bool)])
     joint = joint & (jnp.arange(1, pieces + 1, dtype=jnp.int32) < arcs.real)[:, None]

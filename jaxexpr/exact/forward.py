@@ -98,7 +98,10 @@ class Front:
     def pre_activations(self) -> tuple[Array, Array]:
         """The next layer's pre-activations ``(points, width)`` and their errors ``(width,)``.
 
-        Raises ValueError if they leave the range of float64.
+        Raises
+        ------
+        ValueError
+            if they leave the range of float64.
         """
         index = len(self.layers)
         weights, biases = self.params[index]

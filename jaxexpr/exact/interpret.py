@@ -11,6 +11,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import sys
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,16 +20,18 @@ import jax
 import numpy as np
 
 from jaxexpr import checks, curves
+from jaxexpr.calls import explained
 from jaxexpr.exact.affine import real
 from jaxexpr.exact.equations import Array, Changes, Crossing, Equation
 from jaxexpr.exact.piecewise import EPS, ROUNDINGS, Linear, Segment, Steps, TooLarge, peak
-from jaxexpr.exact.walk import Walk
-from jaxexpr.networks import double_enabled
+from jaxexpr.exact.walk import Walk, steps
+from jaxexpr.networks import MLP, Network, double_enabled
+from jaxexpr.progress import Bar, Progress
 
 CONTINUOUS = "give a continuous piecewise linear function of x"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class FunctionPieces:
     """A function on the segment ``x0 + t (x1 - x0)``, t in [0, 1].
 
@@ -51,7 +55,14 @@ class FunctionPieces:
     values: Any
     crossings: tuple[Crossing, ...]
     dtype: str
-    error: Any = dataclasses.field(repr=False)
+    error: Any
+
+    def __repr__(self) -> str:
+        shapes = jax.tree.map(lambda x: x.shape[1:], self.values)
+        return (
+            f"FunctionPieces(count={self.count}, linear_count={self.linear_count}, "
+            f"output shape {shapes}, dtype={self.dtype!r})"
+        )
 
     @property
     def count(self) -> int:
@@ -87,8 +98,14 @@ class FunctionPieces:
         return len(self.linear_breakpoints) - 1
 
 
+@explained
 def pieces_of(
-    fn: Callable[[Any], Any], x0: Any, x1: Any, *, memory: float = 2**30
+    fn: Callable[[Any], Any],
+    x0: Any,
+    x1: Any,
+    *,
+    memory: float = 2**30,
+    progress: Progress = None,
 ) -> FunctionPieces:
     """Exact breakpoints of a piecewise linear JAX function along a segment.
 
@@ -102,6 +119,8 @@ def pieces_of(
     x0, x1 : distinct end points, of any one shape (an image, a batch of them).
     memory : bytes that the numbers of one intermediate value may take, at all breakpoints; a few
         times as much is used. A segment that needs more is gone through in parts.
+    progress : as for ``estimate``, past two seconds: steps of the function that are done, and the
+        pieces so far. Later steps take longer, so no time is foretold.
 
     Returns
     -------
@@ -114,8 +133,8 @@ def pieces_of(
         naming the primitive and the place in the source, for a step that is not piecewise linear
         (tanh, a product of two values that depend on x), that makes the function discontinuous
         (``where(x > 0, 1, 0)``), that takes a comparison for anything but a choice, or that is not
-        known; for end points that are equal, of unlike shapes, NaN or infinite, or of a shape that
-        `fn` cannot take.
+        known; for a model of ``flax.nnx`` in training mode; for end points that are equal, of
+        unlike shapes, NaN or infinite, or of a shape that `fn` cannot take.
 
     Notes
     -----
@@ -125,34 +144,75 @@ def pieces_of(
     ``dtype`` says so. Choices of the function that only constants decide are followed; what does
     not reach the output is left out.
 
+    Examples
+    --------
     >>> import jax.numpy as jnp
     >>> tent = lambda x: 1 - 2 * jnp.abs(x[0] - 0.5)
     >>> found = pieces_of(lambda x: tent(tent(x)[None]), np.zeros(1), np.ones(1))
     >>> found.breakpoints.tolist(), found.values.tolist()
     ([0.0, 0.25, 0.5, 0.75, 1.0], [0.0, 1.0, 0.0, 1.0, 0.0])
     """
-    if not callable(fn):
-        raise ValueError(f"fn={checks.shown(fn)} is not callable: give a function of one array")
+    bar = Bar(0, "pieces_of", progress, delay=2.0, unit="steps", even=False)
+    _callable(fn)
     ends = curves.line(x0, x1).arrays
     checks.concrete("x0, x1", ends, "pieces are found")
     room = float(checks.positive("memory", memory))
     narrow = all(isinstance(end, jax.Array) and end.dtype.itemsize < 8 for end in ends)
     closed, tree = _traced(fn, np.shape(ends[0]), narrow)
     points = np.stack([np.asarray(end).astype(np.float64) for end in ends])
-    parts, waiting = [], [(0.0, 1.0)]
-    while waiting:
-        begin, end = waiting.pop()
-        try:
-            parts.append(_part(closed, points, begin, end, room))
-        except TooLarge:
-            middle = (begin + end) / 2
-            if end - begin < 2.0**-45:
-                raise ValueError(
-                    f"memory={checks.shown(memory)} is too little for the breakpoints near "
-                    f"t = {middle:.15g}, which lie closer than t can tell apart: raise it"
-                ) from None
-            waiting += [(middle, end), (begin, middle)]
+    total = steps(closed.jaxpr, [True] * len(closed.out_avals))
+    bar.resumed(0, total)
+    parts: list[_Part] = []
+    waiting = [(0.0, 1.0)]
+    with bar:
+        while waiting:
+            begin, end = waiting.pop()
+            found = sum(part.t.size - 1 for part in parts)
+
+            def see(done: int, rows: int, found: int = found, part: Any = (begin, end)) -> None:
+                share = part[0] * total + (part[1] - part[0]) * done
+                bar.update(int(share), f"{found + rows - 1} pieces")
+
+            try:
+                parts.append(_part(closed, points, begin, end, room, see))
+            except TooLarge:
+                middle = (begin + end) / 2
+                if end - begin < 2.0**-45:
+                    raise ValueError(
+                        f"memory={checks.shown(memory)} is too little for the breakpoints near "
+                        f"t = {middle:.15g}, which lie closer than t can tell apart: raise it"
+                    ) from None
+                waiting += [(middle, end), (begin, middle)]
     return _joined(parts, tree)
+
+
+_MODES = ("use_running_average", "deterministic")  # False in a layer of Flax that is trained
+
+
+def _callable(fn: Any) -> None:
+    """Refuse what cannot be called, and models that are being trained."""
+    if not callable(fn):
+        mend = "give a function of one array"
+        if isinstance(fn, MLP):
+            mend = "give its parameters to exact.pieces(net.init(key), curves.line(x0, x1))"
+        elif isinstance(fn, Network):
+            mend = "give lambda x: net.apply(params, x), with params = net.init(key)"
+        elif isinstance(fn, tuple | list):
+            mend += "; of pairs (W, b) use exact.pieces(params, curves.line(x0, x1))"
+        raise ValueError(f"fn={checks.shown(fn)} is not callable: {mend}")
+    nnx = sys.modules.get("flax.nnx")  # whoever holds such a model has it loaded
+    if nnx is not None and isinstance(fn, nnx.Module):
+        for path, module in nnx.iter_modules(fn):
+            kind = type(module).__name__
+            modes = [
+                getattr(module, name, None) for name in ("use_running_average", "deterministic")
+            ]
+            if False in modes and not (kind == "Dropout" and not module.rate):
+                place = ".".join(map(str, path)) or "itself"
+                raise ValueError(
+                    f"fn holds {kind} {place!r} in training mode, in which it changes with every "
+                    "call: call model.eval() first"
+                )
 
 
 class _Part(NamedTuple):
@@ -164,12 +224,20 @@ class _Part(NamedTuple):
     dtype: str
 
 
-def _part(closed: Any, points: Array, begin: float, end: float, room: float) -> _Part:
+def _part(
+    closed: Any,
+    points: Array,
+    begin: float,
+    end: float,
+    room: float,
+    see: Callable[[int, int], None],
+) -> _Part:
     segment = Segment(begin, end, room)
     ends = np.stack([(1 - t) * points[0] + t * points[1] for t in (begin, end)])
     start = segment.linear(ends, np.zeros(ends.shape[1:]), peak(points))
     with jax.enable_x64(True), np.errstate(all="ignore"):
-        walk = Walk(segment, closed.jaxpr.invars[0].aval.dtype)
+        dtype = closed.jaxpr.invars[0].aval.dtype
+        walk = Walk(segment, dtype, lambda done: see(done, segment.t.size))
         outs = walk.run(closed.jaxpr, closed.consts, [start], [True] * len(closed.out_avals), "")
         found = [_output(segment, i, segment.now(out)) for i, out in enumerate(outs)]
     return _Part(segment.t, segment.changes, found, str(walk.dtype))
@@ -222,13 +290,39 @@ def _traced(fn: Callable[[Any], Any], shape: tuple[int, ...], narrow: bool) -> t
         with jax.enable_x64(double), jax.numpy_dtype_promotion("standard"):
             try:
                 point = jax.ShapeDtypeStruct(shape, dtype)
-                closed, out = jax.make_jaxpr(fn, return_shape=True)(point)
-                return closed, jax.tree.structure(out)
+                with warnings.catch_warnings():  # of running means, which are not kept
+                    warnings.filterwarnings("ignore", "scatter inputs have", FutureWarning)
+                    closed, out = jax.make_jaxpr(fn, return_shape=True)(point)
             except TypeError as error:  # lax refuses to mix float64 with float32
                 failure = failure or error
+            except Exception as error:
+                if not type(error).__module__.startswith("flax"):
+                    raise
+                raise ValueError(_of_flax(error, shape)) from error
+            else:
+                if not jax.tree.leaves(out):
+                    raise ValueError(f"fn returns {out!r}: return an array, or a tree of them")
+                return closed, jax.tree.structure(out)
+    reason, mend = str(failure).partition("\n")[0], "give end points of the shape that fn takes"
+    if isinstance(failure, jax.errors.JAXTypeError):
+        reason = "NumPy, float(), int() or if on something that depends on x"
+        mend = "write fn with jax.numpy, and jnp.where in place of if"
     raise ValueError(
-        f"fn cannot be traced with an array of shape {shape}, that of x0 and x1: {failure}"
+        f"fn cannot be traced with an array of shape {shape}, that of x0 and x1 ({reason}): {mend}"
     ) from failure
+
+
+def _of_flax(error: Exception, shape: tuple[int, ...]) -> str:
+    """What to do about an error of Flax while a function was traced."""
+    kind, reason = type(error).__name__, str(error).partition("\n")[0]
+    mend = "give end points of the shape that the model takes"
+    if kind in ("TraceContextError", "ModifyScopeVariableError"):
+        mend = "a layer changes its state: call model.eval() first, or use train=False"
+    elif kind == "CallCompactUnboundModuleError":
+        mend = "give lambda x: module.apply(variables, x)"
+    elif kind == "InvalidRngError":
+        mend = "a layer draws random numbers: call model.eval() first, or use deterministic=True"
+    return f"fn cannot be traced with an array of shape {shape} ({kind}, {reason[:90]}): {mend}"
 
 
 def _output(segment: Segment, index: int, out: Any) -> tuple[Array, Array]:

@@ -78,7 +78,7 @@ class Gap:
         """Stretches of pieces, and the sign that each entry has inside of each of them."""
         for begin, end in self.segment.spans(self.slack.size):
             d = self.rows(begin, end + 1)
-            yield slice(begin, end), np.sign(d[:-1] + d[1:])
+            yield slice(begin, end), np.sign(np.where(d[:-1] != 0, d[:-1], d[1:]))
 
 
 def rows_of(segment: Segment, value: Any, begin: int, end: int) -> Array:
@@ -183,7 +183,8 @@ COMPARISONS = {
 def _compared(segment: Segment, equation: Equation, arguments: Sequence[Any]) -> list[Value]:
     first, second = (*arguments, np.zeros(()))[:2]  # a sign compares with 0
     gap = Gap(segment, equation, first, second)
-    gap.cut()
+    if equation.name not in ("eq", "ne"):  # which hold, or not, on both sides of a crossing
+        gap.cut()
     steps = np.empty((segment.t.size - 1, gap.slack.size), equation.dtypes[0])
     changes = Changes()
     for pieces, sign in gap.pieces():

@@ -139,9 +139,10 @@ def states_of(parts: Parts, level: Any) -> States:
         crosses.append(strict)
     if len(crosses) == 1:
         return States(begins[0], stops[0], crosses, jnp.zeros_like(begins[0]))
-    # A part without extent is in the state of the other one.
-    still = parts.ends[1] == parts.ends[2]
-    begins[1], stops[1] = (jnp.where(still, stops[0], s) for s in (begins[1], stops[1]))
+    # A part without extent, or on the level throughout, is in the state of the other one.
+    early, late = ends[0] == ends[1], ends[1] == ends[2]
+    begins[0], stops[0] = (jnp.where(early, begins[1], s) for s in (begins[0], stops[0]))
+    begins[1], stops[1] = (jnp.where(late, stops[0], s) for s in (begins[1], stops[1]))
     return States(begins[0], stops[1], crosses, stops[0] != begins[1])
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jaxexpr import checks
+from jaxexpr.calls import explained
 from jaxexpr.exact.forward import EPS, Bends
 from jaxexpr.exact.planar import Plane
 from jaxexpr.exact.polygons import Array
@@ -34,6 +35,7 @@ class LinearRegions:
     of_cell: Array
 
 
+@explained
 def linear_regions(partition: Plane, output: Any = None) -> LinearRegions:
     """Count the *linear* regions of a plane: maximal connected sets of constant gradient.
 
@@ -56,6 +58,8 @@ def linear_regions(partition: Plane, output: Any = None) -> LinearRegions:
     Gradients are compared along the plane's two directions, unit by unit, and are equal if they
     differ by no more than the rounding of the products that they come from.
 
+    Examples
+    --------
     >>> from jaxexpr.exact.plane import plane
     >>> W, b = np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 1.0]]), np.zeros(3)
     >>> found = plane([(W, b)], [0, 0], [1, 0], [0, 1])

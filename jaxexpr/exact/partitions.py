@@ -14,6 +14,7 @@ finer threshold, and the network refused by name if none of them will do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -34,10 +35,14 @@ def partition(
     phi: Activation,
     corners: tuple[Array, Array] | None,
     limit: int = LIMIT,
+    see: Callable[[int, int], None] = lambda done, cells: None,
 ) -> Partition:
-    """Divide a box (None: space) by all layers, with the coarsest threshold that will do."""
+    """Divide a box (None: space) by all layers, with the coarsest threshold that will do.
+
+    see : called with the hyperplanes that are done, and the cells so far.
+    """
     for roundings in ROUNDINGS:
-        found = Partition(len(layers[0][0]), corners, roundings * EPS, limit)
+        found = Partition(len(layers[0][0]), corners, roundings * EPS, limit, see)
         try:
             for weights, biases in layers:
                 found.through(weights, biases, phi)
@@ -73,7 +78,12 @@ class Partition:
     """
 
     def __init__(
-        self, n: int, corners: tuple[Array, Array] | None, tolerance: float, limit: int
+        self,
+        n: int,
+        corners: tuple[Array, Array] | None,
+        tolerance: float,
+        limit: int,
+        see: Callable[[int, int], None],
     ) -> None:
         if corners is None:
             self.complex = complexes.space(n, tolerance)
@@ -82,6 +92,7 @@ class Partition:
         self.layers: list[Divided] = []
         self._values = self.complex.points.rows[:, :n]
         self._scale, self._limit = np.abs(self._values), limit
+        self._see, self._done = see, 0
 
     def through(self, weights: Array, biases: Array, phi: Activation) -> None:
         """Divide by the next layer; raises Inconsistent naming layer and unit."""
@@ -109,6 +120,8 @@ class Partition:
                 self.complex.cut(column)
             except complexes.Inconsistent:
                 raise complexes.Inconsistent(f"{here}, unit {column // per_unit}") from None
+            self._done += 1
+            self._see(self._done, self.complex.cells.size)
             if self.complex.cells.size > self._limit:
                 raise ValueError(
                     f"limit={self._limit} regions are exceeded in {here}: take a smaller box or a "

@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxexpr import checks
 from jaxexpr.activations import Activation
+from jaxexpr.calls import explained
 from jaxexpr.curves import Curve, as_curve
 from jaxexpr.exact.forward import Bends, Front, as_float64
 from jaxexpr.exact.pieces import exact_activation, pieces
@@ -21,6 +22,7 @@ Array = np.ndarray
 CHUNK_BYTES = 2**27  # of the pre-activations that are in memory at a time
 
 
+@explained
 def patterns(
     params: Params,
     curve: Curve,
@@ -51,6 +53,8 @@ def patterns(
     ValueError
         as ``pieces``, and for traced parameters.
 
+    Examples
+    --------
     >>> from jaxexpr import curves
     >>> W, b = np.array([[1.0, -1.0]]), np.array([-0.25, 0.75])
     >>> patterns(((W, b),), curves.line([0.0], [1.0]))[0].tolist()
@@ -88,6 +92,8 @@ def distinct_patterns(states: Sequence[Array]) -> Array:
 
     states : from ``patterns``, packed or not: one array ``(count, ...)`` for each layer.
 
+    Examples
+    --------
     >>> from jaxexpr import curves
     >>> W, b = np.array([[1.0, -1.0]]), np.array([0.0, 0.0])
     >>> there_and_back = curves.polyline([[1.0], [-1.0], [1.0]])

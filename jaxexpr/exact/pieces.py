@@ -20,6 +20,7 @@ import numpy as np
 from jax import lax
 
 from jaxexpr import activations, checks
+from jaxexpr.calls import explained
 from jaxexpr.curves import Curve, as_curve
 from jaxexpr.exact import crossings, levels, room, starts, stretches
 from jaxexpr.given import checked_params, fitting, precision_of
@@ -29,7 +30,7 @@ _CACHE_BYTES = 2**19  # rows of the curves that are side by side on CPU: they st
 MEMORY = 2.0**30
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Pieces:
     """A network along a curve.
 
@@ -56,12 +57,17 @@ class Pieces:
     crossings: np.ndarray
     lengths: np.ndarray
 
+    def __repr__(self) -> str:
+        lengths = ", ".join(f"{x:.4g}" for x in self.lengths)
+        return f"Pieces(count={self.count}, depth={self.counts.size}, lengths=[{lengths}])"
+
     @property
     def count(self) -> int:
         """Activation regions of the whole network that the curve meets in turn."""
         return int(self.counts[-1])
 
 
+@explained
 def pieces(
     params: Params,
     curve: Curve,
@@ -88,6 +94,8 @@ def pieces(
     In float32 a breakpoint is off by a few ``1e-7`` of the curve's extent (more where layers
     amplify rounding), and pieces narrower than that are lost; in float64 by a few ``1e-16``.
 
+    Examples
+    --------
     >>> from jaxexpr import curves
     >>> W, b = np.array([[1.0, -1.0]]), np.array([-0.25, 0.75])
     >>> found = pieces(((W, b),), curves.line([0.0], [1.0]))
@@ -97,6 +105,7 @@ def pieces(
     return pieces_batch(params, [curve], activation, memory=memory)[0]
 
 
+@explained
 def pieces_batch(
     params: Params,
     curves: Sequence[Curve],
@@ -111,6 +120,8 @@ def pieces_batch(
     params : as for ``pieces``; or with a leading axis in every array, one network for each curve.
     curves : of one kind and size.
 
+    Examples
+    --------
     >>> from jaxexpr import MLP, curves, laws
     >>> params = MLP((2, 8, 8), laws.Gaussian(1.5), laws.Gaussian(0.1)).init(jax.random.key(0))
     >>> rays = [curves.line([0.0, 0.0], [np.cos(a), np.sin(a)]) for a in (0.0, 0.3, 0.6)]

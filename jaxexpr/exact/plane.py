@@ -18,6 +18,7 @@ import numpy as np
 
 from jaxexpr import checks
 from jaxexpr.activations import Activation
+from jaxexpr.calls import explained
 from jaxexpr.exact import polygons
 from jaxexpr.exact.chords import Lines
 from jaxexpr.exact.cutting import Growth, cut
@@ -26,8 +27,10 @@ from jaxexpr.exact.pieces import exact_activation
 from jaxexpr.exact.planar import Plane
 from jaxexpr.exact.polygons import Array
 from jaxexpr.given import checked_params
+from jaxexpr.progress import Bar, Progress
 
 
+@explained
 def plane(
     params: Any,
     origin: Any,
@@ -35,6 +38,8 @@ def plane(
     v: Any,
     half_width: float = 1.0,
     activation: str | Activation = "relu",
+    *,
+    progress: Progress = None,
 ) -> Plane:
     """Divide the square ``origin + a u + b v``, ``|a|, |b| <= half_width``, into its regions.
 
@@ -49,6 +54,8 @@ def plane(
         need not be orthogonal or of length 1.
     half_width : half the side of the square in (a, b), > 0.
     activation : piecewise linear; each of its breakpoints makes a boundary for each unit.
+    progress : as for ``estimate``, past two seconds: layers that are done, and the regions so far.
+        Layers differ, so no time is foretold.
 
     Returns
     -------
@@ -65,6 +72,8 @@ def plane(
     Memory is about 140 bytes a region, and at its peak about ``8 (width + 100)``; time about 3
     microseconds a region on one core, for widths up to 128.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> params = [(rng.normal(size=(2, 8)), rng.normal(size=8)) for _ in range(1)]
     >>> found = plane(params, [0, 0], [1, 0], [0, 1], half_width=100.0)
@@ -74,6 +83,7 @@ def plane(
     True
     """
     layers = _known(params)
+    bar = Bar(len(layers), "plane", progress, delay=2.0, unit="layers", even=False)
     phi = exact_activation(activation)
     n = len(layers[0][0])
     origin, u, v = (_vector(*item, n) for item in (("origin", origin), ("u", u), ("v", v)))
@@ -84,20 +94,27 @@ def plane(
     blur, close, name = np.ones(4), 0, 0
     counts: list[int] = []
     growth: list[Growth] = []
-    for index in range(len(layers)):
-        h, slack = front.pre_activations()
-        done = cut(cells, blur, Lines(h, bends.levels, slack), name)
-        cells, blur, close = done.cells, done.blur, close + done.close
-        counts.append(cells.size)
-        growth.append(done.growth)
-        name += slack.size * bends.levels.size
-        if index + 1 < len(layers):
-            front.activate(done.growth.values(h, bends.levels))
+    with bar:
+        for index in range(len(layers)):
+
+            def see(regions: int, done: int = index) -> None:
+                bar.update(done, f"{regions} regions")
+
+            h, slack = front.pre_activations()
+            done = cut(cells, blur, Lines(h, bends.levels, slack), name, see)
+            cells, blur, close = done.cells, done.blur, close + done.close
+            counts.append(cells.size)
+            growth.append(done.growth)
+            name += slack.size * bends.levels.size
+            see(cells.size, index + 1)
+            if index + 1 < len(layers):
+                front.activate(done.growth.values(h, bends.levels))
     square = (origin, u, v, half_width)
     computed = (tuple(front.layers), tuple(growth))
     return Plane(np.array(counts, np.int64), cells, close, *square, layers, phi, *computed)
 
 
+@explained
 def plane_through(
     params: Any,
     p: Any,
@@ -105,6 +122,8 @@ def plane_through(
     r: Any,
     half_width: float | None = None,
     activation: str | Activation = "relu",
+    *,
+    progress: Progress = None,
 ) -> Plane:
     """Divide a square in the plane through three points, around the centre of their circle.
 
@@ -116,13 +135,15 @@ def plane_through(
     p, q, r : points of input space, ``(n_in,)``, not on one line.
     half_width : half the side of the square; by default 1.25 times the radius of the circle, so
         that the points lie well inside.
-    params, activation : as for ``plane``.
+    params, activation, progress : as for ``plane``.
 
     Raises
     ------
     ValueError
         as ``plane``, and for three points on one line.
 
+    Examples
+    --------
     >>> W, b = np.eye(3), np.zeros(3)
     >>> found = plane_through([(W, b)], [1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0])
     >>> found.count, found.coordinates([[1.0, 0, 0], [0, 1, 0]]).round(4).tolist()
@@ -148,7 +169,7 @@ def plane_through(
     up = (along * (along - base) + height**2) / (2 * height)
     centre = p + base / 2 * u + up * (v / height)
     width = 1.25 * float(np.hypot(base / 2, up)) if half_width is None else half_width
-    return plane(layers, centre, u, v / height, width, activation)
+    return plane(layers, centre, u, v / height, width, activation, progress=progress)
 
 
 def _known(params: Any) -> tuple[tuple[Array, Array], ...]:

@@ -20,6 +20,7 @@ from jaxexpr.activations import Activation
 from jaxexpr.exact import arcs, crossings, levels, lines, starts
 from jaxexpr.exact.room import Block, caps
 from jaxexpr.propagation import power_of_two
+from jaxexpr.transforms import scan, spread
 
 FILLED = 0.85  # share of its room that a part of a curve is to fill
 
@@ -127,7 +128,7 @@ def through(
             rows, out = body(rows, (block.first, jax.tree.map(lambda x: x[0], slices)))
             out = jax.tree.map(lambda x: x[None], out)
         else:
-            rows, out = lax.scan(body, _padded(rows, block.size), (indices, slices))
+            rows, out = scan(body, _padded(rows, block.size), (indices, slices))
         said.append(out[0])
         extra.append(out[1])
     if len(layers) > len(plan):
@@ -272,12 +273,12 @@ def in_parts(
         width = jnp.where(lacks, way.width / 2, longer)
         after = jnp.where(lacks & kept, number, way.stretch + done.astype(jnp.int32))
         low = jnp.where(done, 0, jnp.where(kept, high, way.low))
-        return _Way(after, low, jnp.minimum(width, 1), way.any | kept, said)
+        return spread(_Way(after, low, jnp.minimum(width, 1), way.any | kept, said), way)
 
     first, none, whole = jnp.zeros((), jnp.int32), jnp.zeros((), dtype), jnp.ones((), dtype)
     like = jax.eval_shape(measured, first, none, whole)
     nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), like)
-    way = _Way(first, none, whole, jnp.zeros((), bool), nothing)
+    way = spread(_Way(first, none, whole, jnp.zeros((), bool), nothing), begun)
     said = lax.while_loop(lambda way: way.stretch < number, step, way).said
     return jax.tree.map(lambda x: x[None], said)
 

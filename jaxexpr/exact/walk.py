@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -39,11 +40,13 @@ class Walk:
     ----------
     segment : what the steps write to.
     dtype : the lowest floating precision of a value that depends on x so far.
+    done : steps that were carried out, as ``steps`` counts them.
     """
 
-    def __init__(self, segment: Segment, dtype: Any) -> None:
+    def __init__(self, segment: Segment, dtype: Any, see: Callable[[int], None]) -> None:
         self.segment = segment
         self.dtype = np.dtype(dtype)
+        self.done, self._see, self._inside = 0, see, 0
 
     def run(
         self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], wanted: Sequence[bool],
@@ -75,6 +78,11 @@ class Walk:
         if floating and np.dtype(dtype).itemsize < self.dtype.itemsize:
             self.dtype = np.dtype(dtype)
 
+    def _did(self, steps: int) -> None:
+        if not self._inside:
+            self.done += steps
+            self._see(self.done)
+
     def step(self, eqn: Any, inputs: list[Any], used: Sequence[bool], place: str) -> Sequence[Any]:
         """Carry out one equation."""
         name, params = eqn.primitive.name, eqn.params
@@ -92,9 +100,24 @@ class Walk:
         moving = [isinstance(x, Linear | Steps) for x in inputs]
         if not any(moving):
             outs = eqn.primitive.bind(*inputs, **params)
+            self._did(_steps_of(eqn, used))
             return outs if eqn.primitive.multiple_results else [outs]
-        if name in LOOPS:
-            return LOOPS[name](self, equation, inputs, used)
+        if name == "scan":
+            return self.scan(equation, inputs, used)
+        if name in LOOPS:  # how many steps these are is not known before
+            self._inside += 1
+            outs = LOOPS[name](self, equation, inputs, used)
+            self._inside -= 1
+        else:
+            outs = self._applied(equation, inputs, moving)
+        self._did(1)
+        return outs
+
+    def _applied(
+        self, equation: Equation, inputs: list[Any], moving: Sequence[bool]
+    ) -> Sequence[Any]:
+        """Carry out one equation that calls no function."""
+        name = equation.name
         sizes = [math.prod(shape) for shape in equation.shapes]
         sizes += [math.prod(x.shape) for x in inputs if isinstance(x, Linear | Steps)]
         self.segment.reserve(max(sizes))
@@ -191,6 +214,26 @@ class Walk:
 LOOPS = {"scan": Walk.scan, "while": Walk.loop, "cond": Walk.branch}
 
 
+def steps(jaxpr: Any, wanted: Sequence[bool]) -> int:
+    """How many steps a jaxpr is: its equations, and those that they call, as often as they do.
+
+    A loop with a condition, or a choice, is one step. Outputs that are not `wanted` cost nothing.
+    """
+    outs = [v if w else None for v, w in zip(jaxpr.outvars, wanted, strict=True)]
+    return sum(_steps_of(equation, used) for equation, used, _ in _needed(jaxpr, outs))
+
+
+def _steps_of(equation: Any, used: Sequence[bool]) -> int:
+    name, params = equation.primitive.name, equation.params
+    if name in CALLS:
+        return steps(_opened(params[CALLS[name]])[0], used)
+    if name != "scan":
+        return 1
+    carried = params["num_carry"]
+    wanted = [True] * carried + list(used[carried:])
+    return int(params["length"]) * steps(_opened(params["jaxpr"])[0], wanted)
+
+
 def _opened(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
     return (jaxpr.jaxpr, jaxpr.consts) if isinstance(jaxpr, core.ClosedJaxpr) else (jaxpr, ())
 
@@ -217,8 +260,26 @@ def _needed(jaxpr: Any, outs: Sequence[Any]) -> list[tuple[Any, list[bool], list
     return found[::-1]
 
 
+_LIBRARIES = tuple(f"{os.sep}{name}{os.sep}" for name in ("flax", "haiku", "equinox"))
+_PYTHON = ("site-packages", os.path.dirname(os.__file__))
+
+
+def _summary(source: Any) -> str:
+    """File and line of an equation: of the caller's own code where a layer of a library has it."""
+    file = str(source_info_util.summarize(source))
+    if source.traceback is not None and any(name in file for name in _LIBRARIES):
+        inside = False
+        for frame in source.traceback.frames:
+            inside = inside or any(name in frame.file_name for name in _LIBRARIES)
+            if frame.file_name.startswith(os.path.dirname(__file__)):
+                break
+            if inside and not any(name in frame.file_name for name in _PYTHON):
+                return f"{frame.file_name}:{frame.line_num} ({frame.function_name})"
+    return file
+
+
 def _place(equation: Any, caller: str) -> str:
     """Where an equation stands; inside a library's own function, where that was called."""
-    file = source_info_util.summarize(equation.source_info)
+    file = _summary(equation.source_info)
     module = str(equation.source_info.name_stack)
     return ", in ".join(part for part in (file, module) if part) if file else caller

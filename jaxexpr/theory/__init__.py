@@ -1,5 +1,8 @@
 """Closed forms: bounds, exact laws and rates. Never imports an estimator or a counter."""
 
+from typing import TYPE_CHECKING
+
+from jaxexpr.calls import absent
 from jaxexpr.theory.asymptotics import (
     Split,
     deep_density_leading,
@@ -131,3 +134,7 @@ __all__ = [
     "zaslavsky_parallel",
     "zero_bias_upper",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__, __all__)

@@ -31,17 +31,24 @@ from typing import Any, NamedTuple
 
 from jaxexpr import checks
 from jaxexpr.activations import Activation
+from jaxexpr.calls import explained
 from jaxexpr.theory.hyperplanes import breakpoints_of, network_sizes
 from jaxexpr.theory.regions import raghu2017_upper
 
 
+@explained
 def zaslavsky_leading(hyperplanes: int, dim: int) -> Fraction:
     """``n^m / m!``, the leading term of ``zaslavsky(n, m)`` for n much larger than m.
 
     Pascanu et al. 2013, Proposition 6: a layer of N units has ``O(N^n_0)`` regions.
 
-    Raises ValueError if an argument is no integer >= 0.
+    Raises
+    ------
+    ValueError
+        if an argument is no integer >= 0.
 
+    Examples
+    --------
     >>> float(zaslavsky_leading(1000, 2))  # zaslavsky(1000, 2) = 500501
     500000.0
     """
@@ -50,6 +57,7 @@ def zaslavsky_leading(hyperplanes: int, dim: int) -> Fraction:
     return Fraction(hyperplanes**dim, math.factorial(dim))
 
 
+@explained
 def raghu2017_order(
     n_in: int, width: int, depth: int, activation: str | Activation = "relu"
 ) -> int:
@@ -59,8 +67,13 @@ def raghu2017_order(
     printed, without the factors ``1 / m!`` of ``raghu2017_leading``: a rate, never a bound (one
     layer of 1 unit on 1 input has 2 regions, the order says 1).
 
-    Raises ValueError if a size is no integer >= 1 or `activation` is not piecewise linear.
+    Raises
+    ------
+    ValueError
+        if a size is no integer >= 1 or `activation` is not piecewise linear.
 
+    Examples
+    --------
     >>> raghu2017_order(2, 10, 3)
     1000000
     """
@@ -68,6 +81,7 @@ def raghu2017_order(
     return int((breakpoints_of(activation) * width) ** (n_in * depth))
 
 
+@explained
 def raghu2017_leading(
     n_in: int, width: int, depth: int, activation: str | Activation = "relu"
 ) -> Fraction:
@@ -79,6 +93,7 @@ def raghu2017_leading(
     return Fraction(order, math.factorial(n_in) ** depth)
 
 
+@explained
 def pascanu2013_leading(n_in: int, width: int, depth: int) -> Fraction:
     """Leading term of ``pascanu2013_lower``, ``(n / n_0)^(d - 1) n^n_0 / n_0!``.
 
@@ -90,15 +105,20 @@ def pascanu2013_leading(n_in: int, width: int, depth: int) -> Fraction:
     return Fraction(width, n_in) ** (depth - 1) * zaslavsky_leading(width, n_in)
 
 
+@explained
 def montufar2014_leading(n_in: int, width: int, depth: int) -> Fraction:
     """Leading term of ``montufar2014_lower``, ``(n / n_0)^((d - 1) n_0) n^n_0 / n_0!``.
 
-    Raises ValueError if a size is no integer >= 1.
+    Raises
+    ------
+    ValueError
+        if a size is no integer >= 1.
     """
     n_in, width, depth = _three(n_in, width, depth)
     return Fraction(width, n_in) ** ((depth - 1) * n_in) * zaslavsky_leading(width, n_in)
 
 
+@explained
 def parameters(n_in: int, widths: Iterable[int], n_out: int = 1) -> int:
     """Number of weights and biases, those of the linear output layer among them.
 
@@ -115,6 +135,8 @@ def parameters(n_in: int, widths: Iterable[int], n_out: int = 1) -> int:
     ValueError
         if a size is no integer >= 1 (`n_out` >= 0), or there is no layer.
 
+    Examples
+    --------
     >>> parameters(2, (4, 4)), parameters(2, (8,))
     (37, 33)
     """
@@ -124,6 +146,7 @@ def parameters(n_in: int, widths: Iterable[int], n_out: int = 1) -> int:
     return sum((below + 1) * n for below, n in zip(ends, ends[1:], strict=False))
 
 
+@explained
 def regions_per_parameter(
     regions: int, n_in: int, widths: Iterable[int], n_out: int = 1
 ) -> Fraction:
@@ -132,6 +155,8 @@ def regions_per_parameter(
     Pascanu et al. 2013, Proposition 8, with exact numbers. Raises ValueError as ``parameters``,
     and if `regions` is no integer >= 0.
 
+    Examples
+    --------
     >>> from jaxexpr.theory import montufar2014_lower, zaslavsky
     >>> deep = regions_per_parameter(montufar2014_lower(2, (8, 8, 8)), 2, (8, 8, 8))
     >>> shallow = regions_per_parameter(zaslavsky(24, 2), 2, (24,))
@@ -142,25 +167,33 @@ def regions_per_parameter(
     return Fraction(regions, parameters(n_in, widths, n_out))
 
 
+@explained
 def deep_density_leading(n_in: int, width: int, depth: int) -> Fraction:
     """Leading term of ``pascanu2013_lower`` per parameter, d >= 2 layers of width n.
 
     ``(n / n_0)^(d - 1) n^(n_0 - 2) / (n_0! (d - 1))``. Pascanu et al. 2013, Proposition 8, give
     its order ``Omega(floor(n / n_0)^(d - 1) n^(n_0 - 2) / d)``: exponential in the depth.
 
-    Raises ValueError if a size is no integer >= 1, or `depth` < 2 (see the shallow one).
+    Raises
+    ------
+    ValueError
+        if a size is no integer >= 1, or `depth` < 2 (see the shallow one).
     """
     depth = checks.integer("depth", depth, minimum=2)
     return pascanu2013_leading(n_in, width, depth) / (Fraction(width) ** 2 * (depth - 1))
 
 
+@explained
 def shallow_density_leading(n_in: int, units: int, n_out: int = 1) -> Fraction:
     """Leading term of the most regions per parameter of one layer of N units.
 
     ``N^(n_0 - 1) / (n_0! (n_0 + n_out + 1))``; with ``N = d n`` it is of order
     ``d^(n_0 - 1) n^(n_0 - 1)``, as in Pascanu et al. 2013, Proposition 8.
 
-    Raises ValueError if a size is no integer >= 1 (`n_out` >= 0).
+    Raises
+    ------
+    ValueError
+        if a size is no integer >= 1 (`n_out` >= 0).
     """
     n_in, units = checks.integer("n_in", n_in), checks.integer("units", units)
     n_out = checks.integer("n_out", n_out, minimum=0)
@@ -186,6 +219,7 @@ class Split(NamedTuple):
     order_grows: bool
 
 
+@explained
 def depth_chain(n_in: int, units: int, activation: str | Activation = "relu") -> tuple[Split, ...]:
     """Upper bounds for N units in 1, 2, ..., N layers: the chain of Raghu et al. 2017, section 2.1.
 
@@ -206,6 +240,8 @@ def depth_chain(n_in: int, units: int, activation: str | Activation = "relu") ->
     ValueError
         if a size is no integer >= 1 or `activation` is not piecewise linear.
 
+    Examples
+    --------
     >>> [(s.depth, s.upper, s.upper_grows) for s in depth_chain(2, 8)]
     [(1, 37, True), (2, 121, True), (4, 256, False), (8, 256, False)]
     """

@@ -20,10 +20,12 @@ from typing import Any
 import numpy as np
 
 from jaxexpr import checks, laws
+from jaxexpr.calls import explained
 
 Array = np.ndarray
 
 
+@explained
 def gradient_second_moment(net: Any) -> Array:
     """Mean square of a unit's gradient in the input, ``E|grad h|^2``, layer by layer.
 
@@ -39,6 +41,8 @@ def gradient_second_moment(net: Any) -> Array:
     -------
     ``sweep + (depth,)``.
 
+    Examples
+    --------
     >>> from jaxexpr import MLP
     >>> net = MLP((784, 100, 100), laws.Gaussian(2**0.5), laws.Gaussian(1e-3))
     >>> gradient_second_moment(net).round(12).tolist()  # He weights: 2 in every layer
@@ -55,6 +59,7 @@ def gradient_second_moment(net: Any) -> Array:
     return np.cumprod(np.stack(np.broadcast_arrays(*factors), axis=-1), axis=-1)
 
 
+@explained
 def boundary_upper(net: Any) -> Array:
     """Upper bound on the mean boundary volume per unit of volume that each layer adds.
 
@@ -74,6 +79,8 @@ def boundary_upper(net: Any) -> Array:
     ValueError
         for a smooth activation, or biases without a density.
 
+    Examples
+    --------
     >>> from jaxexpr import MLP
     >>> net = MLP((1, 8), laws.Gaussian(1.0), laws.Gaussian(0.5))
     >>> boundary_upper(net).round(4).tolist()  # 8 / (0.5 sqrt(2 pi))
@@ -99,14 +106,20 @@ def boundary_upper(net: Any) -> Array:
     return np.stack(np.broadcast_arrays(*peaks), axis=-1) * np.sqrt(gradient_second_moment(net))
 
 
+@explained
 def distance_lower(net: Any) -> Array:
     """Lower bound on the mean distance from any point to the nearest boundary.
 
     ``1 / (4 D)`` with D the sum of ``boundary_upper`` over the layers (Hanin & Rolnick 2019,
     Theorem 2: ``c / units``, here with its constant). Shape ``sweep``.
 
-    Raises ValueError as ``boundary_upper``.
+    Raises
+    ------
+    ValueError
+        as ``boundary_upper``.
 
+    Examples
+    --------
     >>> from jaxexpr import MLP
     >>> net = MLP((1, 8), laws.Gaussian(1.0), laws.Gaussian(0.5))
     >>> float(distance_lower(net).round(4))
@@ -115,6 +128,7 @@ def distance_lower(net: Any) -> Array:
     return 1 / (4 * boundary_upper(net).sum(axis=-1))
 
 
+@explained
 def good_probability(widths: Any) -> Array:
     """Probability that some path of open units leads from a unit of each layer to the output.
 
@@ -129,9 +143,13 @@ def good_probability(widths: Any) -> Array:
     -------
     ``(d,)``.
 
+    Examples
+    --------
     >>> good_probability((1, 3, 2, 2)).tolist()
     [0.5625, 0.75, 1.0]
     """
+    if not np.iterable(widths) or isinstance(widths, str) or len(list(widths)) < 2:
+        raise ValueError(f"widths={checks.shown(widths)}: give (n_in, n_1, ..., n_d), d >= 1")
     sizes = [checks.integer(f"widths[{i}]", w) for i, w in enumerate(widths)]
     alive = np.array([1 - 0.5**n for n in sizes[2:]] + [1.0])
     return np.cumprod(alive[::-1])[::-1]
@@ -139,4 +157,4 @@ def good_probability(widths: Any) -> Array:
 
 def _is_network(net: Any) -> None:
     if not (hasattr(net, "widths") and hasattr(net, "layer")):
-        raise ValueError(f"net={checks.shown(net)} is no network: give jaxexpr.MLP(...)")
+        raise ValueError(f"net={checks.shown(net)} is not a random network: give jaxexpr.MLP(...)")

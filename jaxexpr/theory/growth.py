@@ -35,6 +35,7 @@ import numpy as np
 
 from jaxexpr import checks, laws
 from jaxexpr.activations import Activation, get
+from jaxexpr.calls import explained
 
 Array = np.ndarray
 
@@ -48,9 +49,12 @@ def _law(weights: Any) -> Any:
     return laws.as_float64(laws.as_law("weights", weights))
 
 
+@explained
 def mean_chi(dof: Any) -> Array:
     """Mean of a chi variable, ``sqrt 2 Gamma((j+1)/2) / Gamma(j/2)``; 0 for j = 0.
 
+    Examples
+    --------
     >>> round(float(mean_chi(1)), 6)  # sqrt(2/pi)
     0.797885
     """
@@ -72,6 +76,7 @@ def _binomial(trials: int, p: Any) -> tuple[Array, Array]:
     return j, np.exp(choose + xlogy(j, p) + xlog1py(trials - j, -p))
 
 
+@explained
 def price_tanner_lower(weights: laws.Law, width: int, fan_in: int | None = None) -> Array:
     """Lower bound of Price & Tanner 2019 (Theorem 2): ``alpha M sqrt(width / fan_in) / 2``.
 
@@ -90,6 +95,8 @@ def price_tanner_lower(weights: laws.Law, width: int, fan_in: int | None = None)
     ValueError
         if `weights` is no law or a size is no positive integer.
 
+    Examples
+    --------
     >>> float(price_tanner_lower(laws.Sparse(laws.Gaussian(2.0), 0.5), 784).round(6))
     0.398942
     """
@@ -97,6 +104,7 @@ def price_tanner_lower(weights: laws.Law, width: int, fan_in: int | None = None)
     return np.asarray(_law(weights).linear_constant * np.sqrt(width / fan_in) / 2)
 
 
+@explained
 def price_tanner_sharp(weights: laws.Law, width: int, fan_in: int | None = None) -> Array:
     """The same bound with the exact mean over active units: ``alpha M E sqrt(A) / sqrt(fan_in)``.
 
@@ -109,6 +117,7 @@ def price_tanner_sharp(weights: laws.Law, width: int, fan_in: int | None = None)
     return np.asarray(_law(weights).linear_constant * mean / np.sqrt(fan_in))
 
 
+@explained
 def second_moment_upper(weights: laws.Law, width: int, fan_in: int | None = None) -> Array:
     """``std(weights) sqrt(width / (2 fan_in))``: root of the exact mean of ``ratio^2``.
 
@@ -117,6 +126,8 @@ def second_moment_upper(weights: laws.Law, width: int, fan_in: int | None = None
     (increment, pre-activation) of a unit is even, so half the increments survive in mean square.
     By Jensen's inequality an upper bound on the mean length.
 
+    Examples
+    --------
     >>> float(second_moment_upper(laws.Gaussian(2.0), 784).round(6))
     1.414214
     """
@@ -124,12 +135,15 @@ def second_moment_upper(weights: laws.Law, width: int, fan_in: int | None = None
     return np.asarray(_law(weights).std * np.sqrt(width / (2 * fan_in)))
 
 
+@explained
 def gaussian_growth(sigma: Any, width: int, fan_in: int | None = None) -> Array:
     """Exact mean growth of a ReLU layer with dense Gaussian weights and any even biases.
 
     ``sigma sum_j Binomial(width, 1/2)(j) E chi_j / sqrt(fan_in)``. The ratios of successive
     layers are independent, so the product over layers is the exact ``E length(z_d) / length(x)``.
 
+    Examples
+    --------
     >>> float(gaussian_growth(1.0, 32).round(10))
     0.693169984
     """
@@ -139,6 +153,7 @@ def gaussian_growth(sigma: Any, width: int, fan_in: int | None = None) -> Array:
     return np.asarray(_sigma("sigma", sigma) * mean / np.sqrt(fan_in))
 
 
+@explained
 def gaussian_log_growth(sigma: Any, width: int, fan_in: int | None = None) -> Array:
     """Exact mean of ``log ratio`` given that the ratio is not 0; assumptions as gaussian_growth.
 
@@ -154,6 +169,7 @@ def gaussian_log_growth(sigma: Any, width: int, fan_in: int | None = None) -> Ar
         return np.asarray(np.log(_sigma("sigma", sigma) / np.sqrt(fan_in)) + mean)
 
 
+@explained
 def lipschitz_upper(sigma: Any, width: int, fan_in: int | None = None) -> Array:
     """``sigma E chi_width / sqrt(fan_in)``: upper bound for every 1-Lipschitz activation.
 
@@ -164,13 +180,17 @@ def lipschitz_upper(sigma: Any, width: int, fan_in: int | None = None) -> Array:
     return np.asarray(_sigma("sigma", sigma) * mean_chi(width) / np.sqrt(fan_in))
 
 
+@explained
 def linear_probability(sigma_w: Any, sigma_b: Any, activation: str | Activation) -> Array:
     """Least probability that a unit is in its linear part, as Raghu et al.'s proof needs it.
 
     1/2 for ReLU. For hard-tanh ``erf(1 / sqrt(2 (sigma_w^2 + sigma_b^2)))``: after the first
     layer ``|z|^2 <= fan_in``; in the first it is a condition on the input, ``|x|^2 <= fan_in``.
 
-    Raises ValueError for any other activation.
+    Raises
+    ------
+    ValueError
+        for any other activation.
     """
     from scipy.special import erf
 
@@ -183,6 +203,7 @@ def linear_probability(sigma_w: Any, sigma_b: Any, activation: str | Activation)
         return np.asarray(erf(1 / scale))
 
 
+@explained
 def raghu_lower(
     sigma_w: Any,
     sigma_b: Any,
@@ -199,6 +220,8 @@ def raghu_lower(
     successive lengths. Dense Gaussian weights, Gaussian biases, ReLU or hard-tanh; for hard-tanh
     the input must satisfy ``|x|^2 <= fan_in``.
 
+    Examples
+    --------
     >>> float(raghu_lower(2.0, 0.0, 32, "hard_tanh").round(3))
     0.604
     """
@@ -209,6 +232,7 @@ def raghu_lower(
     return np.asarray(np.maximum(scale * (first - p * (1 - p) ** (width - 1)) / 2, 0.0))
 
 
+@explained
 def raghu_sharp(
     sigma_w: Any,
     sigma_b: Any,
@@ -218,6 +242,8 @@ def raghu_sharp(
 ) -> Array:
     """The same statement with ``sigma_w E chi_max(A-1, 0) / sqrt(fan_in)``, A ~ Binomial(k, p).
 
+    Examples
+    --------
     >>> float(raghu_sharp(2.0, 0.0, 32, "hard_tanh").round(3))
     1.15
     """
@@ -227,6 +253,7 @@ def raghu_sharp(
     return np.asarray(_sigma("sigma_w", sigma_w) * mean / np.sqrt(fan_in))
 
 
+@explained
 def raghu_rate(sigma_w: Any, sigma_b: Any, width: int, activation: str | Activation) -> Array:
     """Order of growth printed in Raghu et al. 2017, Theorem 3: a slope to draw, never a bound.
 
@@ -234,6 +261,8 @@ def raghu_rate(sigma_w: Any, sigma_b: Any, width: int, activation: str | Activat
     ``sigma_w / s^(1/2) sqrt k / sqrt(s + k)`` with ``s = sqrt(sigma_w^2 + sigma_b^2)``. Taken as a
     bound it fails: k = 32, hard-tanh, sigma_w = 2 gives 1.37 where 1.20 to 1.31 is measured.
 
+    Examples
+    --------
     >>> float(raghu_rate(2.0, 0.0, 32, "hard_tanh").round(2))
     1.37
     """
@@ -248,6 +277,7 @@ def raghu_rate(sigma_w: Any, sigma_b: Any, width: int, activation: str | Activat
     return np.asarray(np.where(s > 0, rate, 0.0))
 
 
+@explained
 def composed(factors: Iterable[Any] | Any, depth: int | None = None) -> Array:
     """Products of the factors of layers 1 to d, for d = 1, 2, ..., on a new last axis.
 
@@ -260,6 +290,8 @@ def composed(factors: Iterable[Any] | Any, depth: int | None = None) -> Array:
     -------
     ``sweep + (depth,)``.
 
+    Examples
+    --------
     >>> composed(2.0, 3).tolist()
     [2.0, 4.0, 8.0]
     """
@@ -274,6 +306,7 @@ def composed(factors: Iterable[Any] | Any, depth: int | None = None) -> Array:
     return np.cumprod(np.stack(arrays, axis=-1), axis=-1)
 
 
+@explained
 def per_layer(factor: Callable[..., Array], net: Any) -> Array:
     """Return the factor of every layer of a network, as ``factor(weights, width, fan_in)`` has it.
 
@@ -291,11 +324,16 @@ def per_layer(factor: Callable[..., Array], net: Any) -> Array:
     Raises
     ------
     ValueError
-        for what is no network, and for a factor of this module, all of them ReLU's, with a network
-        of another activation.
+        for what is not a network, and for a factor of this module, all of them ReLU's, with a
+        network of another activation.
     """
     if not (hasattr(net, "widths") and hasattr(net, "layer")):
-        raise ValueError(f"net={checks.shown(net)} is no network: give jaxexpr.MLP(...)")
+        raise ValueError(f"net={checks.shown(net)} is not a random network: give jaxexpr.MLP(...)")
+    if not callable(factor):
+        raise ValueError(
+            f"factor={checks.shown(factor)}: give a function of weights, width and fan_in, such as "
+            "theory.price_tanner_lower"
+        )
     of_relu = factor in (price_tanner_lower, price_tanner_sharp, second_moment_upper)
     if of_relu and net.activation.name != "relu":
         raise ValueError(
@@ -312,6 +350,7 @@ def per_layer(factor: Callable[..., Array], net: Any) -> Array:
     return np.stack(np.broadcast_arrays(*factors), axis=-1)
 
 
+@explained
 def critical_sigma(
     density: Any,
     width: int,
@@ -329,6 +368,8 @@ def critical_sigma(
     factor : ``second_moment_upper`` (growth in mean square is 1), ``price_tanner_lower`` or
         ``price_tanner_sharp`` (above it growth is proven).
 
+    Examples
+    --------
     >>> float(critical_sigma(0.5, 784).round(12))  # growth 1 at sigma_w = 2, density 1/2
     2.0
     """
@@ -338,6 +379,7 @@ def critical_sigma(
         return np.asarray(law.std / factor(laws.Sparse(law, density), width, fan_in))
 
 
+@explained
 def critical_density(
     sigma_w: Any,
     width: int,
@@ -350,6 +392,8 @@ def critical_density(
 
     NaN where the factor stays below 1 even in a dense layer. Other arguments as critical_sigma.
 
+    Examples
+    --------
     >>> float(critical_density(2.0, 784).round(12))
     0.5
     """

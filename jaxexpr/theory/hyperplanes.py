@@ -7,8 +7,10 @@ from typing import Any
 
 from jaxexpr import checks
 from jaxexpr.activations import get
+from jaxexpr.calls import explained
 
 
+@explained
 def zaslavsky(hyperplanes: int, dim: int) -> int:
     """Regions of hyperplanes in general position: ``sum_{i <= dim} C(hyperplanes, i)``.
 
@@ -26,6 +28,8 @@ def zaslavsky(hyperplanes: int, dim: int) -> int:
     ValueError
         if an argument is no integer >= 0.
 
+    Examples
+    --------
     >>> zaslavsky(4, 2), zaslavsky(8, 2), zaslavsky(12, 2)
     (11, 37, 79)
     """
@@ -33,12 +37,15 @@ def zaslavsky(hyperplanes: int, dim: int) -> int:
     return cuts(hyperplanes, checks.integer("dim", dim, minimum=0))
 
 
+@explained
 def zaslavsky_central(hyperplanes: int, dim: int) -> int:
     """Regions of hyperplanes through the origin, otherwise in general position, in R^dim.
 
     ``2 sum_{i < dim} C(hyperplanes - 1, i)``: the most activation regions of one ReLU layer with
     zero bias. 1 without hyperplanes. Raises ValueError as ``zaslavsky``, for dim = 0 too.
 
+    Examples
+    --------
     >>> [zaslavsky_central(n, 2) for n in (0, 1, 2, 5)]  # n lines through a point: 2 n
     [1, 2, 4, 10]
     """
@@ -47,6 +54,7 @@ def zaslavsky_central(hyperplanes: int, dim: int) -> int:
     return 2 * cuts(hyperplanes - 1, dim - 1) if hyperplanes else 1
 
 
+@explained
 def zaslavsky_parallel(families: int, dim: int, parallel: int = 2) -> int:
     """Regions of families of parallel hyperplanes: ``sum_{i <= dim} parallel^i C(families, i)``.
 
@@ -54,6 +62,8 @@ def zaslavsky_parallel(families: int, dim: int, parallel: int = 2) -> int:
     families. A layer of units with T breakpoints each makes at most so many activation regions,
     with ``parallel = T`` (2 for hard-tanh). Raises ValueError as ``zaslavsky``.
 
+    Examples
+    --------
     >>> zaslavsky_parallel(5, 2), zaslavsky(10, 2)
     (51, 56)
     """

@@ -21,12 +21,14 @@ import numpy as np
 
 from jaxexpr import checks
 from jaxexpr.activations import Activation, get
+from jaxexpr.calls import explained
 from jaxexpr.theory import gaussian_means
 
 Array = np.ndarray
 SMALL = 1e-13
 
 
+@explained
 def length_map(q: Any, sigma_w: Any, sigma_b: Any, activation: str | Activation) -> Array:
     """Variance of a pre-activation in the next layer, ``sigma_w^2 E phi(h)^2 + sigma_b^2``.
 
@@ -35,8 +37,13 @@ def length_map(q: Any, sigma_w: Any, sigma_b: Any, activation: str | Activation)
     q : variance in this layer; that of the first is ``sigma_w^2 |x|^2 / n_in + sigma_b^2``.
     sigma_w, sigma_b : scales of weights (before the division by ``sqrt(fan_in)``) and biases.
 
-    Raises ValueError for negative arguments and an unknown activation.
+    Raises
+    ------
+    ValueError
+        for negative arguments and an unknown activation.
 
+    Examples
+    --------
     >>> float(length_map(2.0, 2**0.5, 0.0, "relu").round(12))
     2.0
     """
@@ -44,6 +51,7 @@ def length_map(q: Any, sigma_w: Any, sigma_b: Any, activation: str | Activation)
     return np.asarray(w**2 * gaussian_means.square(get(activation), q) + b**2)
 
 
+@explained
 def covariance_map(
     q1: Any, q2: Any, q12: Any, sigma_w: Any, sigma_b: Any, activation: str | Activation
 ) -> Array:
@@ -53,6 +61,8 @@ def covariance_map(
     ----------
     q1, q2, q12 : variances and covariance in this layer, ``|q12| <= sqrt(q1 q2)``.
 
+    Examples
+    --------
     >>> float(covariance_map(1.0, 1.0, 0.0, 1.0, 0.0, "relu").round(6))  # 1 / (2 pi)
     0.159155
     """
@@ -65,26 +75,32 @@ def covariance_map(
     return np.asarray(w**2 * gaussian_means.product(get(activation), q1, q2, c) + b**2)
 
 
+@explained
 def correlation_map(
     c: Any, q: Any, sigma_w: Any, sigma_b: Any, activation: str | Activation
 ) -> Array:
     """Correlation of two inputs of one length in the next layer, at variance q of this one.
 
+    Examples
+    --------
     >>> float(correlation_map(1.0, 3.0, 1.5, 0.1, "tanh"))
     1.0
     """
     (q,) = _numbers(q=q)
     c = np.asarray(checks.numeric("c", c), np.float64)
     if np.any(np.abs(c) > 1):
-        raise ValueError(f"c={checks.shown(c)} is no correlation: give numbers in [-1, 1]")
+        raise ValueError(f"c={checks.shown(c)} is not a correlation: give numbers in [-1, 1]")
     above = length_map(q, sigma_w, sigma_b, activation)
     both = covariance_map(q, q, c * q, sigma_w, sigma_b, activation)
     return np.where(above > 0, both / np.where(above > 0, above, 1.0), c)
 
 
+@explained
 def chi_1(q: Any, sigma_w: Any, activation: str | Activation) -> Array:
     """Squared growth of a small distance in one layer, ``sigma_w^2 E phi'(h)^2``.
 
+    Examples
+    --------
     >>> float(chi_1(3.0, 2.0, "relu"))  # sigma_w^2 / 2
     2.0
     """
@@ -92,14 +108,20 @@ def chi_1(q: Any, sigma_w: Any, activation: str | Activation) -> Array:
     return np.asarray(w**2 * gaussian_means.slope_square(get(activation), q))
 
 
+@explained
 def curvature_map(kappa_squared: Any, q: Any, sigma_w: Any, activation: str | Activation) -> Array:
     """Squared extrinsic curvature of a curve's image: ``3 chi_2 / chi_1^2 + kappa^2 / chi_1``.
 
     Poole et al. 2016, ``chi_2 = sigma_w^2 E phi''(h)^2``; at the fixed point of the length map, and
     times the width, as all lengths here.
 
-    Raises ValueError for piecewise linear activations, whose corners have no curvature.
+    Raises
+    ------
+    ValueError
+        for piecewise linear activations, whose corners have no curvature.
 
+    Examples
+    --------
     >>> float(curvature_map(1.0, 1.0, 1.0, "erf").round(4))
     5.9711
     """
@@ -114,9 +136,12 @@ def curvature_map(kappa_squared: Any, q: Any, sigma_w: Any, activation: str | Ac
     return np.asarray(3 * w**2 * gaussian_means.bend_square(phi, q) / chi**2 + kappa / chi)
 
 
+@explained
 def fixed_length(sigma_w: Any, sigma_b: Any, activation: str | Activation) -> Array:
     """Variance q* to which the length map converges from above; inf where it grows without bound.
 
+    Examples
+    --------
     >>> float(fixed_length(1.0, 1.0, "relu").round(9))  # sigma_b^2 / (1 - sigma_w^2 / 2)
     2.0
     """
@@ -151,11 +176,14 @@ def _settled(phi: Activation, w: float, b: float) -> float:
     return float(brentq(excess, low, 2 * low if low < high else high, xtol=1e-15, rtol=1e-14))
 
 
+@explained
 def fixed_correlation(sigma_w: Any, sigma_b: Any, activation: str | Activation) -> Array:
     """Correlation c* to which that of two unlike inputs converges at q*; 1 in the ordered phase.
 
     NaN where the lengths have no finite fixed point above 0.
 
+    Examples
+    --------
     >>> float(fixed_correlation(0.5, 0.3, "tanh"))
     1.0
     """
@@ -187,9 +215,12 @@ def fixed_correlation(sigma_w: Any, sigma_b: Any, activation: str | Activation) 
     return _map_over(settled, w, b)
 
 
+@explained
 def edge_of_chaos(sigma_b: Any, activation: str | Activation) -> Array:
     """Scale sigma_w at which ``chi_1 = 1`` at the fixed point: the line between order and chaos.
 
+    Examples
+    --------
     >>> [round(float(edge_of_chaos(s, "relu")), 6) for s in (0.0, 1.0)]  # sqrt(2), whatever sigma_b
     [1.414214, 1.414214]
     """
@@ -213,6 +244,7 @@ def edge_of_chaos(sigma_b: Any, activation: str | Activation) -> Array:
     return _map_over(line, b)
 
 
+@explained
 def mean_field_growth(net: Any, q0: float) -> Array:
     """Growth of a small distance in each layer of a wide network, ``sqrt(chi_1(q_l))``.
 
@@ -228,13 +260,15 @@ def mean_field_growth(net: Any, q0: float) -> Array:
     -------
     ``(depth,)``.
 
+    Examples
+    --------
     >>> from jaxexpr import MLP, laws
     >>> net = MLP((100,) * 3, laws.Gaussian(2.0), laws.Zero(), "relu")
     >>> mean_field_growth(net, 1.0).round(6).tolist()
     [1.414214, 1.414214]
     """
     if not (hasattr(net, "widths") and hasattr(net, "layer")):
-        raise ValueError(f"net={checks.shown(net)} is no network: give jaxexpr.MLP(...)")
+        raise ValueError(f"net={checks.shown(net)} is not a random network: give jaxexpr.MLP(...)")
     if net.sweep_shape:
         raise ValueError(f"net has a sweep of shape {net.sweep_shape}: give one cell at a time")
     moment = float(checks.non_negative("q0", q0))

@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxexpr import checks
 from jaxexpr.activations import Activation, get
+from jaxexpr.calls import explained
 from jaxexpr.theory import regions
 from jaxexpr.theory.hyperplanes import breakpoints_of, network_sizes
 
@@ -123,6 +124,7 @@ class RegionTable:
         return "the count reaches it" if self.count >= bound.value else "the count is below"
 
 
+@explained
 def region_bounds(
     n_in: int,
     widths: Iterable[int],
@@ -157,6 +159,8 @@ def region_bounds(
         naming the argument, for sizes that are no integers >= 1, an activation that is not
         piecewise linear, a `dim` above `n_in`, a count that is no number >= 1.
 
+    Examples
+    --------
     >>> table = region_bounds(2, (4, 4), count=38)
     >>> table.upper, table.reached, table.holds
     (121, 44, True)

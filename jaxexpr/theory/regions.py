@@ -36,6 +36,7 @@ from typing import Any
 
 from jaxexpr import checks
 from jaxexpr.activations import Activation
+from jaxexpr.calls import explained
 from jaxexpr.theory.hyperplanes import (
     breakpoints_of,
     cuts,
@@ -44,6 +45,7 @@ from jaxexpr.theory.hyperplanes import (
 )
 
 
+@explained
 def trivial_upper(widths: Iterable[int], activation: str | Activation = "relu") -> int:
     """Number of conceivable activation patterns, ``(T + 1)^units`` with T breakpoints a unit.
 
@@ -52,18 +54,23 @@ def trivial_upper(widths: Iterable[int], activation: str | Activation = "relu") 
     ValueError
         if a width is no integer >= 1, there is no layer, or `activation` is not piecewise linear.
 
+    Examples
+    --------
     >>> trivial_upper((4, 4)), trivial_upper((4, 4), "hard_tanh")
     (256, 6561)
     """
     return (breakpoints_of(activation) + 1) ** sum(network_sizes(1, widths)[1])
 
 
+@explained
 def line_upper(widths: Iterable[int], activation: str | Activation = "relu") -> int:
     """Most activation regions along a straight line: ``prod_l (T n_l + 1)``.
 
     On a piece of the layer below every unit is affine, so it crosses each of its T breakpoints at
     most once. Raises ValueError as ``trivial_upper``.
 
+    Examples
+    --------
     >>> line_upper((4, 4)), line_upper((4, 4), "hard_tanh")
     (25, 81)
     """
@@ -71,6 +78,7 @@ def line_upper(widths: Iterable[int], activation: str | Activation = "relu") -> 
     return math.prod(breakpoints * n + 1 for n in network_sizes(1, widths)[1])
 
 
+@explained
 def raghu2017_upper(
     n_in: int,
     widths: Iterable[int],
@@ -95,6 +103,8 @@ def raghu2017_upper(
     ValueError
         if a size is no integer >= 1, there is no layer, or `activation` is not piecewise linear.
 
+    Examples
+    --------
     >>> raghu2017_upper(2, (4, 4)), raghu2017_upper(2, (5,), "hard_tanh")
     (121, 56)
     >>> raghu2017_upper(2, (5,), "hard_tanh", parallel=True)
@@ -107,6 +117,7 @@ def raghu2017_upper(
     return math.prod(cuts(breakpoints * n, n_in) for n in sizes)
 
 
+@explained
 def montufar2017_upper(
     n_in: int, widths: Iterable[int], activation: str | Activation = "relu"
 ) -> int:
@@ -117,8 +128,13 @@ def montufar2017_upper(
     statement is about one breakpoint (T = 1); the same argument with T parallel hyperplanes a
     unit covers the others. Never larger than ``raghu2017_upper``.
 
-    Raises ValueError as ``raghu2017_upper``.
+    Raises
+    ------
+    ValueError
+        as ``raghu2017_upper``.
 
+    Examples
+    --------
     >>> montufar2017_upper(2, (1, 4)), raghu2017_upper(2, (1, 4))
     (10, 22)
     """
@@ -131,6 +147,7 @@ def montufar2017_upper(
     return bound
 
 
+@explained
 def serra2018_upper(n_in: int, widths: Iterable[int]) -> int:
     """Upper bound on activation regions of ReLU networks, Serra et al. 2018, Theorem 1.
 
@@ -141,8 +158,13 @@ def serra2018_upper(n_in: int, widths: Iterable[int]) -> int:
     Cost: from the last layer down, with prefix sums over the number of dimensions that are left;
     ``min(n_0, n_l)`` products of integers a layer, so widths of thousands are quick.
 
-    Raises ValueError as ``raghu2017_upper``.
+    Raises
+    ------
+    ValueError
+        as ``raghu2017_upper``.
 
+    Examples
+    --------
     >>> serra2018_upper(2, (4, 4)), serra2018_upper(2, (2, 2)), montufar2017_upper(2, (2, 2))
     (121, 11, 16)
     """
@@ -167,6 +189,7 @@ def serra2018_upper(n_in: int, widths: Iterable[int]) -> int:
     return above[-1]
 
 
+@explained
 def zero_bias_upper(n_in: int, widths: Iterable[int]) -> int:
     """Upper bound on activation regions in R^n_0 of networks whose biases are all 0.
 
@@ -176,8 +199,13 @@ def zero_bias_upper(n_in: int, widths: Iterable[int]) -> int:
     across it has one dimension less, in which a layer is an arrangement without common point.
     Holds for activations whose only breakpoint is 0 (relu, leaky_relu, abs). Not in the papers.
 
-    Raises ValueError as ``raghu2017_upper``.
+    Raises
+    ------
+    ValueError
+        as ``raghu2017_upper``.
 
+    Examples
+    --------
     >>> zero_bias_upper(2, (16,)), zero_bias_upper(2, (16, 16)), zero_bias_upper(1, (5, 5))
     (32, 544, 2)
     """
@@ -189,6 +217,7 @@ def zero_bias_upper(n_in: int, widths: Iterable[int]) -> int:
     return bound
 
 
+@explained
 def pascanu2013_lower(n_in: int, widths: Iterable[int]) -> int:
     """Linear regions that a construction reaches, Pascanu et al. 2013, Theorem 1 (ReLU).
 
@@ -202,6 +231,8 @@ def pascanu2013_lower(n_in: int, widths: Iterable[int]) -> int:
     ValueError
         as ``raghu2017_upper``, and for a width below `n_in`, where the construction has no room.
 
+    Examples
+    --------
     >>> pascanu2013_lower(2, (4, 4)), pascanu2013_lower(2, (5, 4, 4))
     (22, 44)
     """
@@ -209,14 +240,20 @@ def pascanu2013_lower(n_in: int, widths: Iterable[int]) -> int:
     return math.prod(n // n_in for n in sizes[:-1]) * cuts(sizes[-1], n_in)
 
 
+@explained
 def pascanu2013_folding_lower(n_in: int, depth: int) -> int:
     """Linear regions of a folding network, Pascanu et al. 2013, Theorem 2 in Section 5 (ReLU).
 
     `depth` layers of ``2 n_0`` units: ``2^((depth - 1) n_0) sum_{i <= n_0} C(2 n_0, i)``. What that
     construction reaches, in activation and in linear regions, not the maximum.
 
-    Raises ValueError if a size is no integer >= 1.
+    Raises
+    ------
+    ValueError
+        if a size is no integer >= 1.
 
+    Examples
+    --------
     >>> [pascanu2013_folding_lower(2, k) for k in (1, 2, 3, 4)]
     [11, 44, 176, 704]
     """
@@ -224,6 +261,7 @@ def pascanu2013_folding_lower(n_in: int, depth: int) -> int:
     return montufar2014_lower(n_in, (2 * n_in,) * depth)
 
 
+@explained
 def montufar2014_lower(n_in: int, widths: Iterable[int]) -> int:
     """Linear regions that a construction reaches, Montufar et al. 2014, Theorem 4 (ReLU).
 
@@ -231,8 +269,13 @@ def montufar2014_lower(n_in: int, widths: Iterable[int]) -> int:
     ``pascanu2013_lower``. With ``n_L = n_0`` it is a number of activation regions: those in which
     units of the last layer are closed join to fewer linear regions in the known construction.
 
-    Raises ValueError as ``pascanu2013_lower``.
+    Raises
+    ------
+    ValueError
+        as ``pascanu2013_lower``.
 
+    Examples
+    --------
     >>> montufar2014_lower(2, (4, 4)), montufar2014_lower(1, (3, 3))
     (44, 12)
     """
@@ -240,12 +283,15 @@ def montufar2014_lower(n_in: int, widths: Iterable[int]) -> int:
     return math.prod((n // n_in) ** n_in for n in sizes[:-1]) * cuts(sizes[-1], n_in)
 
 
+@explained
 def telgarsky2015_lower(depth: int) -> int:
     """Linear pieces on [0, 1] of the sawtooth of Telgarsky 2015: ``2^depth``.
 
     `depth` layers of 2 ReLU units; ``2^(depth - 1)`` teeth. Along a segment in any input space.
     Raises ValueError if `depth` is no integer >= 1.
 
+    Examples
+    --------
     >>> telgarsky2015_lower(10)
     1024
     """

@@ -20,6 +20,7 @@ import numpy as np
 
 from jaxexpr import checks
 from jaxexpr.activations import Activation, get
+from jaxexpr.calls import explained
 
 Array = np.ndarray
 
@@ -34,6 +35,7 @@ def _levels(activation: str | Activation) -> tuple[float, ...]:
     return phi.breakpoints
 
 
+@explained
 def line_transitions(
     x0: Any,
     x1: Any,
@@ -61,6 +63,8 @@ def line_transitions(
     ValueError
         for a smooth activation, negative scales, points of different spaces.
 
+    Examples
+    --------
     >>> round(float(line_transitions([1.0, 0], [0, 1.0], 1.0, 0.0, 10)), 12)  # 10 (pi/2) / pi
     5.0
     """
@@ -112,6 +116,7 @@ def _apart(level: float, s0: Array, s1: Array, angle: Array) -> Array:
     return np.asarray(2 * owens_t(h, first) + 2 * owens_t(k, second))
 
 
+@explained
 def circle_transitions(
     radius: Any,
     angle: Any,
@@ -133,6 +138,8 @@ def circle_transitions(
     n_in : dimension of the input.
     sigma_w, sigma_b, width, activation : as for ``line_transitions``; arrays broadcast.
 
+    Examples
+    --------
     >>> round(float(circle_transitions(1.0, np.pi / 2, 784, 2.0, 0.0, 100)), 12)
     50.0
     """
@@ -146,6 +153,7 @@ def circle_transitions(
     return np.where(q > 0, width * angle / np.pi * np.sqrt(v / safe) * each, 0.0)
 
 
+@explained
 def raghu_transitions(sigma_w: Any, sigma_b: Any, width: int) -> Array:
     """Growth of the number of transitions by one layer: Raghu et al. 2017, Theorem 4.
 
@@ -153,6 +161,8 @@ def raghu_transitions(sigma_w: Any, sigma_b: Any, width: int) -> Array:
     all units are saturated unless in transition: an order statement under that assumption, *no
     bound*. Arrays broadcast.
 
+    Examples
+    --------
     >>> round(float(raghu_transitions(10.0, 0.0, 100)), 3)  # about (2/pi) sqrt(width)
     6.345
     """

@@ -15,7 +15,7 @@ from jaxexpr import laws
 from jaxexpr.networks import Network
 from jaxexpr.training.interventions import Prune
 from jaxexpr.training.models import Classifier
-from jaxexpr.training.steps import Held, Plan, State, begin
+from jaxexpr.training.steps import Held, Plan, State, begin, steps_with
 
 
 class Drawn(NamedTuple):
@@ -97,6 +97,7 @@ class Wanted:
 
         net, readout = jax.tree.unflatten(tree, [np.reshape(leaf, -1)[0] for leaf in leaves])
         sample = self.model(net, readout, key)
+        steps_with(self.optimiser, sample)
         plan = Plan(
             nnx.graphdef(sample),
             self.optimiser,

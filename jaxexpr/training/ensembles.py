@@ -20,7 +20,7 @@ from jax.sharding import AxisType, PartitionSpec
 from jaxexpr import checks, cores
 from jaxexpr.networks import Params
 from jaxexpr.training.models import hidden, with_hidden
-from jaxexpr.training.steps import Held, Plan, State, epoch, tested
+from jaxexpr.training.steps import Held, Plan, State, calibrated, epoch, tested
 
 TOGETHER = ("vmap", "map")
 
@@ -88,6 +88,17 @@ def _advancing(plan: Plan, together: str, devices: tuple[Any, ...]) -> Callable[
         check_vma=False,
     )
     return jax.jit(shared)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def calibrations(plan: Plan, held: Held, params: Any, rest: Any, images: Any) -> Any:
+    """Return `rest` of all networks as ``calibrated`` gives it; one network after the other."""
+
+    def one(network: Any) -> Any:
+        own, params, rest = network
+        return calibrated(plan, own, params, rest, images)
+
+    return lax.map(one, (held, params, rest))
 
 
 def accuracies(

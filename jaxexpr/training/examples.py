@@ -21,9 +21,12 @@ class Examples(NamedTuple):
 def as_examples(name: str, value: Any, net: Network, *, classes: int | None = None) -> Examples:
     """Return checked examples of the shape that a network takes.
 
-    Raises ValueError naming what does not fit: ``(images, labels)`` is asked for, images with as
-    many numbers as an input has, finite; one label for each, whole numbers from 0 on, below
-    `classes` if that is said.
+    Raises
+    ------
+    ValueError
+        naming what does not fit: ``(images, labels)`` is asked for, images with as many numbers as
+        an input has, finite; one label for each, whole numbers from 0 on, below `classes` if that
+        is said.
     """
     try:
         images, labels = value

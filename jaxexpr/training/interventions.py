@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxexpr import checks, laws, noise
+from jaxexpr.calls import explained
+from jaxexpr.given import pairs_of
 from jaxexpr.networks import Params
 
 
@@ -29,6 +31,7 @@ def fan_in(weights: Any) -> int:
     return int(np.prod(np.shape(weights)[:-1]))
 
 
+@explained
 def add_noise(params: Params, layer: int, law: laws.Law, *, key: jax.Array) -> Params:
     """Add noise to the weights of one layer; its biases and all other layers stay.
 
@@ -46,8 +49,10 @@ def add_noise(params: Params, layer: int, law: laws.Law, *, key: jax.Array) -> P
     Raises
     ------
     ValueError
-        for a layer out of range or a law that is none.
+        for a layer out of range or what is not a law.
 
+    Examples
+    --------
     >>> from jaxexpr import MLP
     >>> params = MLP((4, 8, 8), laws.Gaussian(1.5), laws.Zero()).init(jax.random.key(0))
     >>> noisy = add_noise(params, 2, laws.Gaussian(0.1), key=jax.random.key(1))
@@ -55,13 +60,16 @@ def add_noise(params: Params, layer: int, law: laws.Law, *, key: jax.Array) -> P
     (True, False)
     """
     checks.random_key("key", key)
+    params = pairs_of(params)
     law = laws.as_law("law", law)
     index = _numbered("layer", layer, len(params)) - 1
     weights, biases = params[index]
     weights = jnp.asarray(weights)
     below = fan_in(weights)
     words = noise.words(noise.child(noise.seed(key), index, 2), (below, weights.shape[-1]))
-    draw = law.unit(words, weights.dtype) * (jnp.asarray(law.scale, weights.dtype) / below**0.5)
+    draw = laws.unit_of(law, words, weights.dtype) * (
+        jnp.asarray(law.scale, weights.dtype) / below**0.5
+    )
     changed = list(params)
     changed[index] = (weights + draw.reshape(weights.shape), biases)
     return tuple(changed)
@@ -78,6 +86,7 @@ def largest(weights: jax.Array, density: Any) -> jax.Array:
     return (place < kept).reshape(weights.shape)
 
 
+@explained
 def prune(params: Params, density: Any) -> Params:
     """Set the smallest weights of each layer to 0, so that this share of them is left.
 
@@ -93,16 +102,22 @@ def prune(params: Params, density: Any) -> Params:
     ValueError
         for a density outside [0, 1].
 
+    Examples
+    --------
     >>> (W, b), = prune([(np.array([[3.0, -1.0], [0.5, -2.0]]), np.zeros(2))], 0.5)
     >>> W.tolist()
     [[3.0, 0.0], [0.0, -2.0]]
     """
     checks.fraction("density", density)
+    if np.ndim(density) != 0:
+        raise ValueError(f"density={checks.shown(density)}: give one number")
+    params = pairs_of(params)
     return tuple(
         (jnp.where(largest(jnp.asarray(w), density), jnp.asarray(w), 0), b) for w, b in params
     )
 
 
+@explained
 @dataclasses.dataclass(frozen=True)
 class Prune:
     """Magnitude pruning while a network is trained.
@@ -118,6 +133,8 @@ class Prune:
     begin, end : steps after which it begins and ends, 1 or more.
     every : steps between two cuts.
 
+    Examples
+    --------
     >>> Prune(0.1, begin=100, end=500)
     Prune(density=0.1, begin=100, end=500, every=100)
     """
@@ -145,6 +162,7 @@ class Prune:
         return density + (1 - density) * rest**3
 
 
+@explained
 def wrong_labels(labels: jax.Array, fraction: Any, classes: int, key: jax.Array) -> jax.Array:
     """Replace labels, each with probability `fraction`, by a class drawn from all of them.
 
@@ -152,11 +170,17 @@ def wrong_labels(labels: jax.Array, fraction: Any, classes: int, key: jax.Array)
     the examples (as Zhang et al. 2017 do). Which ones depends on `key` and an example's place only,
     and a larger fraction replaces more, and the same ones.
 
+    Examples
+    --------
     >>> import jax
     >>> wrong_labels(jnp.arange(4), 0.0, 4, jax.random.key(0)).tolist()
     [0, 1, 2, 3]
     """
-    words = noise.words(noise.child(noise.seed(key), 0, 0), labels.shape)
+    labels, fraction = jnp.asarray(labels), checks.fraction("fraction", fraction)
+    checks.integer("classes", classes)
+    if not jnp.issubdtype(labels.dtype, jnp.integer):
+        raise ValueError(f"labels are of type {labels.dtype}: give whole numbers from 0 on")
+    words = noise.words(noise.child(noise.seed(checks.random_key("key", key)), 0, 0), labels.shape)
     drawn = jnp.floor(noise.unit_interval(words.second, jnp.float32) * classes)
     chosen = noise.unit_interval(words.first, jnp.float32) < fraction
     return jnp.where(chosen, drawn.astype(labels.dtype), labels)

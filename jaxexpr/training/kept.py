@@ -70,7 +70,10 @@ def save(path: Path, digest: str, place: Place) -> None:
 def load(path: Path, digest: str, start: Place) -> Place:
     """Read a run back; `start` is the same run before its first step.
 
-    Raises ValueError naming the file if it is damaged or belongs to another run.
+    Raises
+    ------
+    ValueError
+        naming the file if it is damaged or belongs to another run.
     """
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from flax import nnx
 
 from jaxexpr import checks, laws
+from jaxexpr.calls import advised
 from jaxexpr.identity import digest
 from jaxexpr.networks import Network, precision
-from jaxexpr.progress import Bar
-from jaxexpr.training import ensembles, kept
+from jaxexpr.progress import Bar, Progress
+from jaxexpr.runner import Interrupted
+from jaxexpr.training import ensembles, kept, track
 from jaxexpr.training.draws import Drawn, Wanted
 from jaxexpr.training.examples import Examples, as_examples
 from jaxexpr.training.interventions import Prune
@@ -31,10 +33,17 @@ _SAVED_EVERY = 5.0  # seconds, or
 _SAVED_FOR = 20.0  # times what keeping the run took the last time, if that is longer
 _STEP_SECONDS = 1.0  # of one call
 _SPENT = ("first_step", "training", "first_look", "testing", "tracking")
-FORMAT = 1  # to be raised when the same arguments train other networks
+FORMAT = 2  # to be raised when the same arguments train other networks
 _ADAM = optax.adam(1e-3)  # one for all runs: a step is compiled for its optimiser
 
 
+@advised(
+    loss="it minimises the cross-entropy; for another loss write your own loop and use "
+    "exact.pieces_of or measure on its model",
+    every="give records=[...] in epochs; an epoch is N // batch steps",
+    model="give net=MLP(...) or ConvNet(...)",
+    metrics="give trackers=[...]",
+)
 def train(
     net: Network,
     examples: Any,
@@ -56,7 +65,7 @@ def train(
     records: int | Sequence[float] = 20,
     together: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    progress: bool | None = None,
+    progress: Progress = None,
     title: str = "training",
 ) -> Fit:
     """Train many random networks at once, to classify.
@@ -77,7 +86,8 @@ def train(
     batch : examples a step. Those that do not fill a minibatch wait for another epoch.
     optimiser : of Optax; Adam at 1e-3 unless said.
     test : as `examples`, for the test accuracy; without it none is recorded.
-    norm, after, readout, weight : as of ``Classifier``.
+    norm, after, readout, weight : as of ``Classifier``. Running means and variances of batch
+        normalisation begin as those of the first 2,000 examples that the network will be shown.
     only : number of the one layer with weights that is trained, from 1 on; the rest, with the
         read-out, stays as it was drawn. 0 is all.
     label_noise : share of the labels that are replaced by random ones, see ``wrong_labels``.
@@ -90,7 +100,7 @@ def train(
     checkpoint : file in which the run is kept, every few seconds and at its end; a run that finds
         it goes on from there and ends with the same bits as if it had never stopped. A run with
         other arguments is refused; trackers of your own are known by their names alone.
-    progress, title : of the bar; None shows it on a terminal.
+    progress, title : as for ``estimate``; what is counted is steps.
 
     Returns
     -------
@@ -101,7 +111,12 @@ def train(
     ValueError
         naming the argument: labels out of range, images of another shape, a layer out of range,
         sweeps that do not broadcast, a checkpoint of another run.
+    Interrupted
+        on Ctrl-C: a ``KeyboardInterrupt`` whose ``fit`` is a ``Fit`` of the networks as they are
+        then, with the records until then; None before the first. The checkpoint is written.
 
+    Examples
+    --------
     >>> from jaxexpr import MLP, datasets
     >>> net = MLP((64, 32, 32), laws.Gaussian(1.5), laws.Zero())
     >>> digits = datasets.load("digits")
@@ -110,7 +125,10 @@ def train(
     ((3, 2), (64, 32))
     """
     if not isinstance(net, Network):
-        raise ValueError(f"net={checks.shown(net)} is no network: give MLP(...) or ConvNet(...)")
+        raise ValueError(
+            f"net={checks.shown(net)} is not a random network: give MLP(...) or ConvNet(...); a "
+            "model of your own is trained in a loop of your own, and measured by exact.pieces_of"
+        )
     checks.random_key("key", key)
     given = as_examples("examples", examples, net)
     classes = int(given.labels.max()) + 1
@@ -121,6 +139,10 @@ def train(
     if prune is not None and not isinstance(prune, Prune):
         raise ValueError(f"prune={checks.shown(prune)}: give Prune(density, begin, end)")
     placed_norms(net, norm, after)
+    _optimises(optimiser)
+    trackers = _trackers(trackers)
+    path = None if checkpoint is None else checks.path("checkpoint", checkpoint)
+    readout = None if readout is None else laws.as_law("readout", readout)
     wanted = Wanted(
         net=net,
         networks=checks.integer("networks", networks),
@@ -145,20 +167,55 @@ def train(
         )
     together = ensembles.chosen(together)
     with precision(net.dtype), Bar(int(stops[-1]), title, progress, unit="steps") as bar:
-        drawn = wanted.draw(key)
-        start = kept.Place(0, drawn.state, (), dict.fromkeys(_SPENT, 0.0))
-        run = _Run(net, drawn, given, held_out, stops, tuple(trackers), together)
-        if checkpoint is None:
-            place = run.to_the_end(start, lambda place: None, bar)
-        else:
-            path = Path(checkpoint)
+        try:
+            drawn = wanted.draw(key)
+            start = kept.Place(0, drawn.state, (), dict.fromkeys(_SPENT, 0.0))
+            run = _Run(net, shape, drawn, given, held_out, stops, trackers, together)
+            if path is None:
+                return run.to_the_end(start, lambda place: None, bar)
             key_data = (str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key)))
             looks = [_identity(tracker) for tracker in trackers]
             mark = digest(FORMAT, wanted, key_data, given, held_out, stops, looks, together)
             if path.exists():
                 start = kept.load(path, mark, start)
-            place = run.to_the_end(start, lambda place: kept.save(path, mark, place), bar)
-        return _fit(net, shape, run, stops, place)
+                bar.resumed(start.done, int(stops[-1]))
+            return run.to_the_end(start, lambda place: kept.save(path, mark, place), bar)
+        except Interrupted:
+            raise
+        except KeyboardInterrupt as stop:  # before the first step of this call
+            raise Interrupted({}) from stop
+
+
+def _optimises(optimiser: Any) -> None:
+    """Refuse what is not an optimiser."""
+    if optimiser is None:
+        return
+    name = f"optimiser={checks.shown(optimiser)}"
+    if isinstance(optimiser, str):
+        raise ValueError(f"{name}: give one of Optax, such as optax.adam(1e-3)")
+    if not (callable(getattr(optimiser, "init", None)) and hasattr(optimiser, "update")):
+        mend = "give one of Optax, such as optax.adam(1e-3)"
+        if callable(optimiser):
+            mend = "call it with its learning rate, as in optax.adam(1e-3), where a schedule may be"
+        raise ValueError(f"{name} is not an optimiser: {mend}")
+
+
+def _trackers(trackers: Any) -> tuple[Tracker, ...]:
+    """Return trackers, checked: functions of a snapshot in a sequence."""
+    if not isinstance(trackers, Sequence) or isinstance(trackers, str):
+        raise ValueError(
+            f"trackers={checks.shown(trackers)}: give a list, such as [track.weight_scale()]"
+        )
+    for i, tracker in enumerate(trackers):
+        name = getattr(tracker, "__name__", "")
+        uncalled = getattr(track, name, None) is tracker
+        if not callable(tracker) or uncalled:
+            called = f"track.{name}(...)" if uncalled else "track.weight_scale()"
+            raise ValueError(
+                f"trackers[{i}]={checks.shown(tracker)}: give a function of a Snapshot, such as "
+                f"{called}"
+            )
+    return tuple(trackers)
 
 
 def _identity(tracker: Tracker) -> str:
@@ -190,7 +247,8 @@ def _stops(epochs: Any, records: Any, an_epoch: int) -> np.ndarray:
         found = np.asarray(checks.sequence("records", records)) * an_epoch
         if found.min(initial=0) < 0 or found.max(initial=0) > total + 0.5:
             raise ValueError(
-                f"records={checks.shown(records)}: give epochs from 0 to epochs={epochs}"
+                f"records={checks.shown(records)}: give epochs from 0 to epochs={epochs}, each of "
+                f"{an_epoch} steps"
             )
         wanted = np.concatenate([[0], found, [total]])
     return np.unique(np.round(wanted).astype(int))
@@ -202,6 +260,7 @@ class _Run:
     def __init__(
         self,
         net: Network,
+        shape: tuple[int, ...],
         drawn: Drawn,
         given: Examples,
         test: Examples | None,
@@ -209,7 +268,8 @@ class _Run:
         trackers: tuple[Tracker, ...],
         together: str,
     ) -> None:
-        self._net, self._plan = net, drawn.plan
+        self._net, self._shape = net, shape
+        self._plan, self._held = drawn.plan, drawn.held
         self._images = jnp.asarray(given.images, net.dtype)
         self._labels = jnp.asarray(given.labels)
         self._test, self._stops, self._trackers = test, stops, trackers
@@ -217,16 +277,18 @@ class _Run:
         self._count, self._compiled = self._advance.count, False
         self.an_epoch = len(given.labels) // drawn.plan.batch
 
-    def to_the_end(
-        self, place: kept.Place, keep: Callable[[kept.Place], None], bar: Bar
-    ) -> kept.Place:
-        """Train up to the last record, and keep where we are now and then."""
+    def to_the_end(self, place: kept.Place, keep: Callable[[kept.Place], None], bar: Bar) -> Fit:
+        """Train up to the last record, and keep where we are now and then.
+
+        Raises Interrupted on Ctrl-C, after that was kept.
+        """
         saved, pause, size, shown = time.monotonic(), _SAVED_EVERY, 1, ""
         apart = self._advance.apart(place.state)
 
         def whole() -> kept.Place:
             return place._replace(state=self._advance.joined(apart))
 
+        # Ctrl-C may come between any two lines: `place` and `apart` change in one.
         try:
             while len(place.history) < len(self._stops):
                 left = int(self._stops[len(place.history)]) - place.done
@@ -236,8 +298,8 @@ class _Run:
                     ratio = _STEP_SECONDS / max(time.monotonic() - began, 1e-6)
                     size = int(np.clip(size * np.clip(ratio, 0.5, 8), 1, self.an_epoch))
                 else:
-                    place = self._recorded(whole())
-                    apart = self._advance.apart(place.state)
+                    recorded = self._recorded(whole())
+                    place, apart = recorded, self._advance.apart(recorded.state)
                     shown = _shown(place.history[-1])
                 bar.update(place.done, shown)
                 if time.monotonic() - saved > pause:
@@ -245,12 +307,13 @@ class _Run:
                     keep(whole())
                     saved = time.monotonic()
                     pause = max(_SAVED_EVERY, _SAVED_FOR * (saved - began))
-        except KeyboardInterrupt:
-            keep(whole())
-            raise
-        place = whole()
-        keep(place)
-        return place
+            reached = whole()
+            keep(reached)
+            return self._fit(reached)
+        except KeyboardInterrupt as stop:
+            reached = whole()
+            keep(reached)
+            raise Interrupted({}, self._fit(reached) if reached.history else None) from stop
 
     def _some(
         self, place: kept.Place, apart: list[State], steps: int
@@ -275,6 +338,10 @@ class _Run:
     def _recorded(self, place: kept.Place) -> kept.Place:
         """Add what is to be seen now, and start the sums again."""
         number, state, began = len(place.history), place.state, time.monotonic()
+        if not number and jax.tree.leaves(nnx.filter_state(state.rest, nnx.BatchStat)):
+            given = (self._held, state.params, state.rest, self._images)
+            state = state._replace(rest=ensembles.calibrations(self._plan, *given))
+            place = place._replace(state=state)
         steps = self._stops[number] - self._stops[number - 1] if number else 0
         seen = steps * self._plan.batch if steps else np.nan
         now = self.snapshot(place)
@@ -287,7 +354,13 @@ class _Run:
             found["test_accuracy"] = np.asarray(shares, np.float64)
         middle = time.monotonic()
         for tracker in self._trackers:
-            for name, value in tracker(now).items():
+            seen = tracker(now)
+            if not isinstance(seen, Mapping):
+                raise ValueError(
+                    f"trackers: {_identity(tracker)[:40]!r} returns {checks.shown(seen)}: return "
+                    "{name: array}, the networks along its first axis"
+                )
+            for name, value in seen.items():
                 array = np.asarray(value)
                 if array.shape[:1] != (self._count,) or name in found:
                     raise ValueError(
@@ -304,6 +377,18 @@ class _Run:
         zero = state._replace(loss=jnp.zeros_like(state.loss), right=jnp.zeros_like(state.right))
         return place._replace(state=zero, history=(*place.history, found), seconds=spent)
 
+    def _fit(self, place: kept.Place) -> Fit:
+        """Return the networks as they are, with the records so far."""
+        records, stops = place.history, self._stops[: len(place.history)]
+        made = {
+            name: np.stack([record[name] for record in records]).reshape(
+                len(records), *self._shape, *first.shape[1:]
+            )
+            for name, first in records[0].items()
+        }
+        epochs, now = stops / self.an_epoch, self.snapshot(place)
+        return Fit(self._net, self._shape, stops, epochs, made, place.seconds, now)
+
 
 def _shown(record: kept.Record) -> str:
     """Loss and accuracy for the bar."""
@@ -312,15 +397,3 @@ def _shown(record: kept.Record) -> str:
         if name in record:
             parts.append(f"{short} {100 * np.mean(record[name]):.1f} %")
     return ", ".join(parts)
-
-
-def _fit(
-    net: Network, shape: tuple[int, ...], run: _Run, stops: np.ndarray, place: kept.Place
-) -> Fit:
-    made = {
-        name: np.stack([record[name] for record in place.history]).reshape(
-            len(stops), *shape, *place.history[0][name].shape[1:]
-        )
-        for name in place.history[0]
-    }
-    return Fit(net, shape, stops, stops / run.an_epoch, made, place.seconds, run.snapshot(place))

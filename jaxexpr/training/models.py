@@ -17,6 +17,7 @@ from flax import nnx
 
 from jaxexpr import activations, checks, laws, noise
 from jaxexpr.activations import Activation
+from jaxexpr.calls import explained
 from jaxexpr.layers import PlacedConv, PlacedDense, PlacedPool
 from jaxexpr.networks import LayerSpec, Network, Params
 from jaxexpr.training.regularise import TrajectoryRegularisation
@@ -99,6 +100,8 @@ class Classifier(nnx.Module):
     ValueError
         naming the argument.
 
+    Examples
+    --------
     >>> from jaxexpr import MLP, laws
     >>> net = MLP((4, 8, 8), laws.Gaussian(1.5), laws.Zero())
     >>> model = Classifier(net, 3, key=jax.random.key(0), norm="batch", after=(1,))
@@ -108,6 +111,7 @@ class Classifier(nnx.Module):
     (5, 3)
     """
 
+    @explained
     def __init__(
         self,
         net: Network,
@@ -119,6 +123,11 @@ class Classifier(nnx.Module):
         readout: laws.Law | None = None,
         weight: float = 0.01,
     ) -> None:
+        if not isinstance(net, Network) or net.sweep_shape:
+            raise ValueError(
+                f"net={checks.shown(net)}: give an MLP or a ConvNet without arrays in its laws"
+            )
+        classes = checks.integer("classes", classes)
         places, dtype = placed_norms(net, norm, after), jnp.dtype(net.dtype)
         left = list(net.init(key))
         stages: list[nnx.Module] = []
@@ -165,7 +174,9 @@ def placed_norms(net: Network, norm: str | None, after: Sequence[int] | None) ->
     """Return the numbers of the layers that normalisation or regularisation follows, checked."""
     if norm is None:
         if after is not None:
-            raise ValueError(f"after={tuple(after)} without norm: say norm='batch' or 'trajectory'")
+            raise ValueError(
+                f"after={checks.shown(after)} without norm: say norm='batch' or 'trajectory'"
+            )
         return ()
     checks.one_of("norm", norm, NORMS)
     if after is None:
@@ -175,7 +186,9 @@ def placed_norms(net: Network, norm: str | None, after: Sequence[int] | None) ->
     places = tuple(checks.integer(f"after[{i}]", n) for i, n in enumerate(after))
     for i, place in enumerate(places):
         if place > net.depth:
-            raise ValueError(f"after[{i}]={place} and net has {net.depth} layers: give 1 to that")
+            raise ValueError(
+                f"after[{i}]={place} and net has {net.depth} layers: give 1 to {net.depth}"
+            )
     return places
 
 

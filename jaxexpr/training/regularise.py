@@ -45,6 +45,8 @@ class TrajectoryRegularisation(nnx.Module):
     penalty : the term of the loss at the last call, a ``Penalty``, ``()``; left alone while
         ``deterministic`` is on (``model.eval()``), and 0 where all inputs are one.
 
+    Examples
+    --------
     >>> layer = TrajectoryRegularisation()
     >>> x = jnp.array([[0.0, 0.0], [3.0, 4.0]])
     >>> layer(2 * x, x).tolist(), float(layer.penalty[...]).__round__(6)

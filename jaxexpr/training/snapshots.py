@@ -5,19 +5,21 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 from flax import nnx
 
+from jaxexpr.calls import elsewhere
 from jaxexpr.networks import Network, Params, precision
+from jaxexpr.spellings import ATTRIBUTES
 from jaxexpr.training import ensembles
 from jaxexpr.training.examples import as_examples
 from jaxexpr.training.models import Classifier, hidden
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Snapshot:
     """Networks at one moment of their training: what a tracker is given.
 
@@ -35,6 +37,9 @@ class Snapshot:
     count: int
     graph: Any
     values: tuple[Any, Any]
+
+    def __repr__(self) -> str:
+        return f"Snapshot(step={self.step}, epoch={self.epoch:g}, {self.count} of {self.net})"
 
     @property
     def params(self) -> Params:
@@ -64,7 +69,7 @@ class Snapshot:
         return model
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Fit:
     """Trained networks, and their history.
 
@@ -81,7 +86,7 @@ class Fit:
     seconds : spent on ``first_step`` of each start, which compiles; on all other ``training``; on
         ``first_look``, the record before it, which compiles what tests and trackers run; on
         ``testing`` and ``tracking`` at all other records.
-    last : the networks at the end.
+    last : the networks at the end; of a run that was interrupted, as they were then: ``last.step``.
     """
 
     net: Network
@@ -91,6 +96,19 @@ class Fit:
     history: dict[str, np.ndarray]
     seconds: dict[str, float]
     last: Snapshot
+
+    def __repr__(self) -> str:
+        ends = [
+            f"{name} {np.nanmean(found[-1]):.4g}"
+            for name, found in self.history.items()
+            if name in ("loss", "train_accuracy", "test_accuracy")
+        ]
+        others = [name for name in self.history if not name.endswith(("loss", "_accuracy"))]
+        recorded = f"; also recorded: {', '.join(others)}" if others else ""
+        return (
+            f"Fit: networks {self.shape} of {self.net}, {int(self.steps[-1])} steps, "
+            f"{len(self.steps)} records\n  at the end {', '.join(ends)}{recorded}"
+        )
 
     def params(self, *index: int) -> Params:
         """``(W, b)`` of each hidden layer of one trained network, NumPy in its precision.
@@ -176,6 +194,9 @@ class Fit:
         }
         places = {"step": ("record", self.steps), "epoch": ("record", self.epochs)}
         return xr.Dataset(variables, {**(coords or {}), **places})
+
+    if not TYPE_CHECKING:
+        __getattr__ = elsewhere("Fit", ATTRIBUTES["Fit"])
 
     def _flat(self, index: tuple[int, ...]) -> int:
         if len(index) != len(self.shape):

@@ -13,10 +13,10 @@ from jax import lax
 
 from jaxexpr import noise
 from jaxexpr.training.interventions import Prune, largest, wrong_labels
-from jaxexpr.training.models import by_place, hidden, weighted, with_hidden
+from jaxexpr.training.models import Normalised, by_place, hidden, weighted, with_hidden
 from jaxexpr.training.regularise import Penalty
 
-TOGETHER = 2000  # examples that are tested at once
+TOGETHER = 2000  # examples that are tested at once, and that running means begin with
 
 
 class State(NamedTuple):
@@ -86,6 +86,48 @@ def begin(plan: Plan, model: nnx.Module, *, sparse: tuple[bool, ...]) -> State:
     start = plan.optimiser.init(params)
     zero = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
     return State(params, rest, start, masks, zero, jnp.zeros((), jnp.int32))
+
+
+def calibrated(plan: Plan, held: Held, params: Any, rest: Any, images: jax.Array) -> Any:
+    """Return `rest` with the running means and variances of untrained batch normalisation.
+
+    They are those of the first ``TOGETHER`` examples (all, if there are fewer) in the order in
+    which the network will be shown them. Flax begins with means of 0 and variances of 1: with
+    those, normalisation does nothing in inference before the first step, and little in the next.
+    """
+    model = nnx.merge(plan.graph, params, rest, copy=True)
+    for stage in model.stages:
+        if isinstance(stage, Normalised):
+            stage.norm.momentum = 0.0  # forgets at once what it began with
+    model.images(images[shown_in(held, 0, len(images))[:TOGETHER]])
+    parts: Any = nnx.split(model, nnx.Param, ...)
+    return parts[2]
+
+
+def shown_in(held: Held, number: Any, count: int) -> jax.Array:
+    """Return the order in which a network is shown its examples in an epoch, ``(count,)``."""
+    return noise.permutation(noise.child(noise.seed(held.key), number, 1), count)
+
+
+def steps_with(optimiser: optax.GradientTransformation, model: nnx.Module) -> None:
+    """Refuse an optimiser that cannot do a step with the gradients and parameters of a model."""
+    parts: Any = nnx.split(model, nnx.Param, ...)
+    _, params, _ = parts
+
+    def once(params: Any) -> Any:
+        return optimiser.update(params, optimiser.init(params), params)[0]
+
+    alone = "give one that needs gradients and parameters alone, such as adam, sgd or muon"
+    rates = "give numbers in it, not arrays; of several learning rates call train once for each"
+    try:
+        with jax.numpy_dtype_promotion("standard"):
+            made = jax.eval_shape(once, params)
+    except TypeError as error:
+        reason = str(error).partition("\n")[0][:100]
+        mend = alone if "missing" in reason else rates
+        raise ValueError(f"optimiser cannot do a step ({reason}): {mend}") from error
+    if jax.tree.map(jnp.shape, made) != jax.tree.map(jnp.shape, params):
+        raise ValueError(f"optimiser changes the shapes of parameters: {rates}")
 
 
 def _only(updates: Any, layer: jax.Array) -> Any:
@@ -170,7 +212,7 @@ def epoch(
     examples that do not fill a minibatch wait for another epoch.
     """
     count = len(images)
-    order = noise.permutation(noise.child(noise.seed(held.key), number, 1), count)
+    order = shown_in(held, number, count)
     if plan.noisy:
         labels = wrong_labels(labels, held.label_noise, plan.classes, held.key)
     before = number * (count // plan.batch)

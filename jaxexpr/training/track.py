@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -18,11 +18,13 @@ from flax import nnx
 from jax import lax
 
 from jaxexpr import checks, exact
+from jaxexpr.calls import absent, explained
 from jaxexpr.cores import cores
 from jaxexpr.curves import Curve, as_curve
 from jaxexpr.identity import digest
 from jaxexpr.kernels import measure
 from jaxexpr.networks import MLP, Params
+from jaxexpr.plans import METHODS, as_probes
 from jaxexpr.propagation import Nodes
 from jaxexpr.training.interventions import fan_in
 from jaxexpr.training.snapshots import Snapshot
@@ -69,6 +71,7 @@ def _all_but_first(array: Any) -> tuple[int, ...]:
     return tuple(range(1, np.ndim(array)))
 
 
+@explained
 def lengths(curve: Curve, *, points: int = 100, name: str = "length") -> Tracker:
     """Record the length of a curve's image in each stage of the model, ``(E, stages)``.
 
@@ -112,26 +115,37 @@ def _speeds(graph: Any, values: Any, curve: Curve, t: jax.Array) -> jax.Array:
     return lax.map(one, values)
 
 
-def measures(curve: Curve, *, probes: Any = ("length", "growth"), **options: Any) -> Tracker:
+@explained
+def measures(
+    curve: Curve,
+    *,
+    probes: Any = ("length", "growth"),
+    method: str = "auto",
+    points: int | None = None,
+) -> Tracker:
     """Record ``jaxexpr.measure`` of the hidden layers: each probe, of shape ``(E, depth)``.
 
     Parameters
     ----------
-    curve, probes, options : as of ``measure``: ``method``, ``points``.
+    curve, probes, method, points : as of ``measure``.
     """
-    curve = as_curve("curve", curve)
+    curve, chosen = as_curve("curve", curve), as_probes(probes)
+    options: dict[str, Any] = {"method": checks.one_of("method", method, METHODS)}
+    if points is not None:
+        options["points"] = checks.integer("points", points)
 
     def look(now: Snapshot) -> dict[str, Any]:
         _alone(now, "measures")
         net: dict[str, Any] = {"activation": now.net.activation}
         if not isinstance(now.net, MLP):
             net = {"net": now.net}
-        each = _each(now, lambda own: measure(own, curve, probes=probes, **net, **options))
+        each = _each(now, lambda own: measure(own, curve, probes=chosen, **net, **options))
         return {name: np.stack([found[name] for found in each]) for name in each[0]}
 
     return _identified(look, curve, probes, sorted(options.items()))
 
 
+@explained
 def regions(lines: Sequence[Curve], *, name: str = "regions") -> Tracker:
     """Record the activation regions that lines meet, ``(E, lines)``: exact counts.
 
@@ -139,16 +153,19 @@ def regions(lines: Sequence[Curve], *, name: str = "regions") -> Tracker:
     ----------
     lines : curves of one kind, such as ``curves.line(origin, x, whole=True)``.
     """
+    if not isinstance(lines, Sequence):
+        raise ValueError(f"lines={checks.shown(lines)}: give a list of curves, [line] for one")
     family = [as_curve(f"lines[{i}]", line) for i, line in enumerate(lines)]
 
     def look(now: Snapshot) -> dict[str, Any]:
         _connected(now, "regions")
-        counts = exact.region_counts(now.networks, family, now.net.activation)
+        counts = exact.region_counts(now.networks, family, now.net.activation, progress=False)
         return {name: counts[:, :, -1].astype(np.float64)}
 
     return _identified(look, family, name)
 
 
+@explained
 def distances(x: Any, *, name: str = "distance") -> Tracker:
     """Record the distance of points to the nearest activation boundary, ``(E, points)``: exact.
 
@@ -157,6 +174,8 @@ def distances(x: Any, *, name: str = "distance") -> Tracker:
     x : ``(points, n_in)``.
     """
     x = np.asarray(checks.numeric("x", x), np.float64)
+    if x.ndim != 2:
+        raise ValueError(f"x has shape {x.shape}: give points (points, n_in), [x] for one")
 
     def look(now: Snapshot) -> dict[str, Any]:
         _connected(now, "distances")
@@ -165,6 +184,7 @@ def distances(x: Any, *, name: str = "distance") -> Tracker:
     return _identified(look, x, name)
 
 
+@explained
 def plane(
     origin: Any,
     u: Any,
@@ -191,9 +211,11 @@ def plane(
     def look(now: Snapshot) -> dict[str, Any]:
         _connected(now, "plane")
         activation = now.net.activation
-        each = _each(
-            now, lambda own: exact.plane(own, *where, activation=activation).counts, networks
-        )
+
+        def counts(own: Params) -> Any:
+            return exact.plane(own, *where, activation=activation, progress=False).counts
+
+        each = _each(now, counts, networks)
         found = np.full((now.count, len(each[0])), np.nan)
         found[: len(each)] = each
         return {name: found}
@@ -231,3 +253,8 @@ def _alone(now: Snapshot, what: str) -> None:
             "use track.lengths, or jaxexpr.exact.pieces_of with snapshot.model(i) in a tracker of "
             "your own"
         )
+
+
+if not TYPE_CHECKING:
+    _NAMES = "weight_scale density lengths measures regions distances plane"
+    __getattr__ = absent(__name__, _NAMES.split())

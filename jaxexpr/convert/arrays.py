@@ -1,0 +1,95 @@
+"""Plain arrays as ``params``: what every way in comes down to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxexpr import checks
+from jaxexpr.calls import explained
+from jaxexpr.given import checked_params
+
+OTHERWISE = "give the model itself to jaxexpr.exact.pieces_of"
+
+
+@explained
+def from_arrays(arrays: Any, *, readout: bool = True) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Return ``params`` of a plain list of arrays: W and b of each layer, one after the other.
+
+    Parameters
+    ----------
+    arrays : ``[W1, b1, W2, b2, ...]``, W ``(fan_in, fan_out)``; biases that are left out are 0. Or
+        pairs ``[(W1, b1), ...]``. In the order in which the network uses them.
+    readout : whether the last layer is a linear read-out; it is left out of the result, which holds
+        the layers that an activation follows.
+
+    Returns
+    -------
+    A tuple of ``(W, b)``, NumPy float64.
+
+    Raises
+    ------
+    ValueError
+        naming the array, for shapes that do not chain.
+
+    Examples
+    --------
+    >>> params = from_arrays([np.eye(2, 3), np.zeros(3), np.ones((3, 1))])
+    >>> [(W.shape, b.shape) for W, b in params]
+    [((2, 3), (3,))]
+    """
+    if not isinstance(arrays, Iterable) or isinstance(arrays, str | Mapping):
+        raise ValueError(f"arrays={checks.shown(arrays)}: give a list of arrays, W and b in turn")
+    flat: list[Any] = []
+    for item in arrays:
+        paired = isinstance(item, tuple | list) and len(item) == 2 and np.ndim(item[0]) == 2
+        flat += list(item) if paired else [item]
+    layers: list[list[Any]] = []
+    for i, item in enumerate(flat):
+        array = as_array(f"arrays[{i}]", item)
+        if array.ndim == 2:
+            layers.append([array])
+        elif array.ndim == 1 and layers and len(layers[-1]) == 1:
+            layers[-1].append(array)
+        else:
+            raise ValueError(
+                f"arrays[{i}] has shape {array.shape}: give W of two axes, then b of one"
+            )
+    return as_params(
+        [(layer[0], layer[1] if len(layer) > 1 else None) for layer in layers], readout, "arrays"
+    )
+
+
+def as_array(name: str, value: Any) -> np.ndarray:
+    """Return `value` in float64, which holds every number of a narrower type exactly."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"{name} cannot be turned into an array ({error}): give NumPy arrays, of a tensor "
+            "x.detach().cpu().numpy()"
+        ) from error
+    if array.dtype.kind == "V":  # bfloat16 and the like, which NumPy does not know
+        array = array.astype(np.float32)
+    return np.asarray(checks.numeric(name, array)).astype(np.float64)
+
+
+def as_params(
+    layers: Sequence[tuple[Any, Any]], readout: bool, name: str, named: Sequence[str] = ()
+) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Check that layers chain; leave the read-out out. named : what they are called, if known."""
+    if not layers or (readout and len(layers) < 2):
+        mend = "say readout=False if an activation follows the last one" if layers else "give some"
+        raise ValueError(f"{name} holds {len(layers)} layers, the read-out among them: {mend}")
+    pairs = [(w, np.zeros(w.shape[1]) if b is None else b) for w, b in layers]
+    for i in range(1, len(pairs) if named else 0):
+        below, above = pairs[i - 1][0].shape, pairs[i][0].shape
+        if below[1] != above[0]:
+            raise ValueError(
+                f"{name} holds {named[i - 1]!r} with {below[1]} outputs and then {named[i]!r} with "
+                f"{above[0]} inputs: give the layers to from_arrays in the order of their use"
+            )
+    checked = checked_params(pairs)
+    return tuple((np.asarray(w), np.asarray(b)) for w, b in (checked[:-1] if readout else checked))

@@ -1,0 +1,151 @@
+"""State dicts of linear layers as ``params``: names and shapes settle the order, or the caller."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxexpr import checks
+from jaxexpr.calls import explained
+from jaxexpr.convert.arrays import OTHERWISE, as_array, as_params
+
+STEPS = 10_000  # of the search for orders, after which the order counts as open
+
+
+@explained
+def from_torch_state(
+    state: Mapping[str, Any], *, readout: bool = True, order: Sequence[str] | None = None
+) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Return ``params`` of a PyTorch state dict of linear layers.
+
+    A state dict holds neither the order in which layers are used (safetensors sorts the names) nor
+    activations nor skip connections. The order is found from names and shapes, or refused; that
+    the network is a chain, and of which activation, is the caller's word. ``from_torch`` takes a
+    module and compares.
+
+    Parameters
+    ----------
+    state : name to array, such as ``module.state_dict()``, ``safetensors.numpy.load_file(path)`` or
+        ``numpy.load(path)``: ``NAME.weight`` ``(fan_out, fan_in)`` and ``NAME.bias`` of each
+        ``torch.nn.Linear``. PyTorch itself is not needed. Layers whose names differ in numbers
+        alone, such as ``layers.2`` and ``layers.10``, come in the order of these; the order of the
+        others has to follow from their shapes.
+    readout : as of ``from_arrays``.
+    order : names of all layers in the order of their use, such as ``["first", "second", "out"]``.
+
+    Returns
+    -------
+    A tuple of ``(W, b)``, NumPy float64, W transposed to ``(fan_in, fan_out)``.
+
+    Raises
+    ------
+    ValueError
+        naming the entry: several orders that fit, shapes that do not chain, convolutions, running
+        means, a bias without weights, an `order` that does not name every layer once.
+
+    Examples
+    --------
+    >>> state = {"0.weight": np.ones((3, 2)), "0.bias": np.zeros(3), "2.weight": np.ones((1, 3))}
+    >>> [W.shape for W, b in from_torch_state(state)]
+    [(2, 3)]
+    """
+    if not hasattr(state, "keys"):
+        raise ValueError(f"state={checks.shown(state)}: give a mapping of names to arrays")
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for name in state:
+        layer, _, kind = str(name).rpartition(".")
+        if kind not in ("weight", "bias"):
+            raise ValueError(
+                f"state[{name!r}] is neither weight nor bias of a linear layer: {OTHERWISE}, "
+                "written in JAX"
+            )
+        found.setdefault(layer, {})[kind] = as_array(f"state[{name!r}]", state[name])
+    layers = {}
+    for layer, entry in found.items():
+        weights = entry.get("weight")
+        if weights is None or weights.ndim != 2:
+            shape = "no weight" if weights is None else f"a weight of shape {weights.shape}"
+            raise ValueError(
+                f"state has {shape} for {layer!r}: give (fan_out, fan_in) of linear layers"
+            )
+        layers[layer] = (weights.T, entry.get("bias"))
+    names = _settled(layers) if order is None else _said(order, layers)
+    return as_params([layers[name] for name in names], readout, "state", names)
+
+
+def _said(order: Any, layers: Mapping[str, Any]) -> list[str]:
+    """The caller's order, if it names every layer once."""
+    names = [order] if isinstance(order, str) or not hasattr(order, "__iter__") else list(order)
+    if sorted(map(str, names)) != sorted(layers):
+        raise ValueError(
+            f"order={checks.shown(order)}: name each layer of state once, in the order of use: "
+            f"{', '.join(map(repr, layers))}"
+        )
+    return names
+
+
+def _settled(layers: Mapping[str, Any]) -> list[str]:
+    """The only order that keeps to the numbers in the names and in which the shapes chain."""
+    shapes = {name: weights.shape for name, (weights, _) in layers.items()}
+    search = _orders(shapes)
+    first, second = next(search, None), next(search, None)
+    if first is None:  # the order in which the mismatch is told
+        return _by_numbers(shapes)
+    if second is not None:
+        a, b = next((a, b) for a, b in zip(first, second, strict=True) if a != b)
+        raise ValueError(
+            f"state leaves open which of {a!r} {shapes[a]} and {b!r} {shapes[b]} is used first: "
+            f"give order=[...], the names of all layers in the order of use, or the module to "
+            "from_torch"
+        )
+    return first
+
+
+def _orders(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[list[str]]:
+    """Orders in which shapes chain and no name comes before one that it follows by its numbers."""
+    after = {b: {a for a in shapes if _before(a, b)} for b in shapes}
+    waiting: list[list[str]] = [[]]
+    steps = 0
+    while waiting:
+        order = waiting.pop()
+        if len(order) == len(shapes):
+            yield order
+            continue
+        steps += 1
+        if steps > STEPS:
+            names = sorted(shapes)
+            raise ValueError(
+                f"state leaves the order of its {len(names)} layers open ({names[0]!r}, "
+                f"{names[1]!r}, ...): give order=[...], their names in the order of use"
+            )
+        done = set(order)
+        for name, (fan_in, _) in reversed(list(shapes.items())):
+            fits = not order or shapes[order[-1]][1] == fan_in
+            if name not in done and fits and after[name] <= done:
+                waiting.append([*order, name])
+
+
+def _before(a: str, b: str) -> bool:
+    """Whether the names differ first in a part where only numbers differ, and a has the lesser."""
+    for left, right in zip(a.split("."), b.split("."), strict=False):
+        if left != right:
+            alike = re.sub(r"\d+", "#", left) == re.sub(r"\d+", "#", right)
+            return alike and _numbers(left) < _numbers(right)
+    return False
+
+
+def _numbers(part: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", part)]
+
+
+def _by_numbers(shapes: Mapping[str, Any]) -> list[str]:
+    """Names in the order given, but those that differ in numbers by these."""
+    left, order = list(shapes), []
+    while left:
+        name = next(b for b in left if not any(_before(a, b) for a in left))
+        left.remove(name)
+        order.append(name)
+    return order

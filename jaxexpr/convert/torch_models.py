@@ -1,0 +1,158 @@
+"""PyTorch modules as ``params``: called on points, and compared with the chain of their layers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxexpr import checks
+from jaxexpr.calls import explained
+from jaxexpr.convert.arrays import OTHERWISE
+from jaxexpr.convert.calls import called_with, not_called, shapes
+from jaxexpr.convert.chain import Product, Recorded, chained, points
+
+WRITTEN = f"{OTHERWISE}, written in JAX"
+CASTS = ("to", "type", "type_as", "float", "half", "bfloat16")
+
+
+@explained
+def from_torch(
+    module: Any,
+    *,
+    readout: bool = True,
+    activation: Any = "relu",
+    input_shape: int | Sequence[int] | None = None,
+    call: Mapping[str, Any] | None = None,
+) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Return ``params`` of a PyTorch module that is a chain of ``torch.nn.Linear`` layers.
+
+    As ``from_flax``: a copy of the module in float64 is called on 256 random inputs, its ``Linear``
+    layers are taken in the order of execution, and what goes into each of them is compared with
+    the activation of the one before. Casts to float32 in it leave numbers as they are. The module
+    itself is not changed. PyTorch is needed; a state dict goes to ``from_torch_state`` without it.
+
+    Parameters
+    ----------
+    module : a ``torch.nn.Module``, in inference (``module.eval()``) if it has dropout or batch
+        normalisation. A layer may be used several times.
+    readout, activation, input_shape, call : as of ``from_flax``.
+
+    Returns
+    -------
+    A tuple of ``(W, b)``, NumPy float64, W transposed to ``(fan_in, fan_out)``.
+
+    Raises
+    ------
+    ValueError
+        as of ``from_flax``; PyTorch that is missing.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise ValueError(
+            "module needs PyTorch, which is not installed: install torch, or give "
+            "module.state_dict() in NumPy arrays to from_torch_state"
+        ) from None
+    if not isinstance(module, torch.nn.Module):
+        raise ValueError(
+            f"module={checks.shown(module)} is not a torch.nn.Module: of a state dict, give it to "
+            "from_torch_state"
+        )
+    for name, part in module.named_modules():
+        kinds = (torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._BatchNorm)
+        if part.training and isinstance(part, kinds):
+            raise ValueError(
+                f"module is in training mode ({name or 'module'}, {type(part).__name__}): call "
+                "module.eval()"
+            )
+    found = _recorded(module, torch, input_shape, called_with(call))
+    return chained(found, activation, readout)
+
+
+def _recorded(module: Any, torch: Any, input_shape: Any, extra: Mapping[str, Any]) -> Recorded:
+    module = copy.deepcopy(getattr(module, "_orig_mod", module)).to("cpu", torch.float64)
+    names = {part: name or "module" for name, part in module.named_modules()}
+    layers = [part for part in names if isinstance(part, torch.nn.Linear)]
+    for name, value in module.named_parameters():
+        checks.numeric(name, value.detach().numpy())
+    tried = shapes([(part.in_features, part.out_features) for part in layers], input_shape)
+    with torch.no_grad(), _double(torch):
+        shape = _fitting(module, torch, tried, extra)
+        rows = points(int(np.prod(shape)))
+        runs, outs = [], []
+        for row in rows:
+            run: list[tuple[Any, np.ndarray]] = []
+            hooks = [part.register_forward_hook(_noting(run)) for part in layers]
+            outs.append(module(torch.tensor(row).reshape(shape), **extra))
+            runs.append(run)
+            for hook in hooks:
+                hook.remove()
+        again = [module(torch.tensor(row).reshape(shape), **extra) for row in rows]
+    if not isinstance(outs[0], torch.Tensor):
+        raise ValueError(
+            f"module returns {type(outs[0]).__name__} and not one tensor (several heads?): "
+            f"{WRITTEN}"
+        )
+    if not all(torch.equal(out, other) for out, other in zip(outs, again, strict=True)):
+        raise ValueError(
+            "module answers the same input differently each time: call module.eval(), which leaves "
+            "dropout out"
+        )
+    used = [part for part, _ in runs[0]]
+    if any([part for part, _ in run] != used for run in runs):
+        raise ValueError(f"module uses other layers for other inputs: {WRITTEN}")
+    products = []
+    for number, part in enumerate(used):
+        name, weights = names[part], part.weight.detach().numpy().T
+        inputs = np.stack([run[number][1] for run in runs])
+        if inputs.shape[1] != weights.shape[0]:
+            raise ValueError(f"module applies {name!r} to several vectors at once: {WRITTEN}")
+        outputs = weights.shape[1]
+        bias = np.zeros(outputs) if part.bias is None else part.bias.detach().numpy()
+        uses = sum(other is part for other in used[:number])
+        name = f"{name} (use {uses + 1})" if uses else name
+        products.append(Product(name, weights, inputs, [(np.ones(outputs), bias)]))
+    held = {id(value) for part in used for value in part.parameters()}
+    left = [name for name, value in module.named_parameters() if id(value) not in held]
+    output = np.stack([out.detach().numpy().ravel() for out in outs])
+    return Recorded(rows, output, products, left, otherwise=WRITTEN)
+
+
+def _double(torch: Any) -> Any:
+    """Return a context in which casts to a narrower type leave float64 numbers as they are."""
+
+    class Double(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None):  # type: ignore[no-untyped-def]
+            out = func(*args, **(kwargs or {}))
+            cast = getattr(func, "__name__", None) in CASTS and isinstance(out, torch.Tensor)
+            narrowed = cast and out.is_floating_point() and args[0].dtype == torch.float64
+            return args[0] if narrowed else out
+
+    return Double()
+
+
+def _noting(run: list[tuple[Any, np.ndarray]]) -> Any:
+    """Return a hook that notes a layer and what it was given."""
+
+    def note(part: Any, given: Any, out: Any) -> None:
+        run.append((part, given[0].detach().numpy().copy().ravel()))
+
+    return note
+
+
+def _fitting(
+    module: Any, torch: Any, tried: Sequence[tuple[int, ...]], extra: Mapping[str, Any]
+) -> tuple[int, ...]:
+    """The first shape of an input with which the module can be called."""
+    failure: Exception | None = None
+    for shape in tried:
+        try:
+            module(torch.zeros(shape, dtype=torch.float64), **extra)
+        except Exception as error:  # whatever a user's module says of a wrong input
+            failure = failure or error
+            continue
+        return shape
+    raise not_called(tried, failure)

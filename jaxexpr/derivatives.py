@@ -1,0 +1,63 @@
+"""Numbers without a useful derivative: NaN where one is asked for, never a silent 0.
+
+A count is constant between its jumps, and so is a mask in the density that cut it. Automatic
+differentiation finds 0 there, which is not how their means change. What passes through
+``without_derivative`` has derivative NaN instead; derivatives beside it stay as they are, because
+a tangent or a cotangent of 0 stays 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from jaxexpr import checks
+
+
+def without_derivative(value: jax.Array, causes: Any) -> jax.Array:
+    """Return `value`, whose derivative with respect to each array in `causes` is NaN.
+
+    Examples
+    --------
+    >>> steps = lambda x: without_derivative(jnp.floor(x), x) + 2 * x
+    >>> float(steps(1.5)), float(jax.grad(steps)(1.5))
+    (4.0, nan)
+    """
+    leaves = [x for x in jax.tree.leaves(causes) if checks.is_traced(x)]
+    moving = [x for x in leaves if jnp.issubdtype(x.dtype, jnp.floating)]
+    return _held(value, moving) if moving else value
+
+
+@jax.custom_jvp
+def _held(value: jax.Array, causes: list[jax.Array]) -> jax.Array:
+    return value
+
+
+@_held.defjvp
+def _held_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    value, moved = primals[0], tangents[0]
+    total = jnp.zeros((), value.dtype)
+    for tangent in tangents[1]:
+        total = total + jnp.sum(_nan_unless_zero.bind(tangent)).astype(value.dtype)
+    # Once more on this side of the sum: cotangents that add up to 0 must not pass as 0.
+    out = _nan_unless_zero.bind(jnp.broadcast_to(total, value.shape))
+    return _held(*primals), moved + out
+
+
+def _gate(tangent: jax.Array) -> jax.Array:
+    nan = np.asarray(np.nan, tangent.dtype)
+    return jnp.where(tangent == 0, jnp.zeros_like(tangent), nan)
+
+
+# Linear as far as differentiation is concerned, and its own transpose.
+_nan_unless_zero = Primitive("nan_unless_zero")
+_nan_unless_zero.def_impl(_gate)
+_nan_unless_zero.def_abstract_eval(lambda tangent: tangent)
+ad.deflinear2(_nan_unless_zero, lambda cotangent, _: [_nan_unless_zero.bind(cotangent)])
+batching.defvectorized(_nan_unless_zero)
+mlir.register_lowering(_nan_unless_zero, mlir.lower_fun(_gate, multiple_results=False))
