@@ -122,17 +122,10 @@ def draw(data: xr.Dataset) -> Any:
     for i in range(data.sizes["cell"]):
         cell, colour = data.isel(cell=i), plotting.COLOURS[i % len(plotting.COLOURS)]
         label = rf"$k$ = {int(cell.width)}, $\sigma_w^2$ = {float(cell.scale):g}"
-        ax.errorbar(
-            cell.length,
-            cell.expected_transitions,
-            xerr=1.96 * cell.length_sem,
-            yerr=1.96 * cell.expected_transitions_sem,
-            linestyle="none",
-            marker="o",
-            markersize=4,
-            color=colour,
-            label=label,
+        length, transitions = (
+            results.estimate_of(cell, name) for name in ("length", "expected_transitions")
         )
+        plotting.against(length, transitions, ax=ax, color=colour, label=label)
         ends = np.array([float(cell.length.min()), float(cell.length.max())])
         factor = float(cell.mean_field[-1])
         plotting.reference(ends, ends * factor, ax=ax, kind="exact", color=colour, alpha=0.6)

@@ -178,11 +178,11 @@ def _stages(data: xr.Dataset) -> tuple[np.ndarray, list[str]]:
 
 def _lengthened(data: xr.Dataset) -> Findings:
     length, names = _stages(data)
-    weighted = [i for i, name in enumerate(names) if not name.startswith(("bn", "tr"))]
-    first = Estimate.of(length[0][:, weighted], "length")
-    verdicts = [
-        verdict(first, upper=data.upper.values, name="at first: length <= composed upper bound")
-    ]
+    # The bound is one of networks as their laws draw them: it ends where normalisation begins.
+    begun = next((i for i, name in enumerate(names) if name.startswith("bn")), len(names))
+    drawn = [i for i, name in enumerate(names[:begun]) if not name.startswith("tr")]
+    first, upper = Estimate.of(length[0][:, drawn], "length"), data.upper.values[: len(drawn)]
+    verdicts = [verdict(first, upper=upper, name="at first: length <= composed upper bound")]
     ratio = np.log(np.maximum(length[-1], 1e-30) / np.maximum(length[0], 1e-30))
     claims = [
         above("training lengthens the trajectory in the last stage (log)", ratio[:, -1]),
@@ -218,11 +218,11 @@ def _scaled(data: xr.Dataset) -> Findings:
 def _compared(data: xr.Dataset) -> Findings:
     kinds = data.kind.values.tolist()
     accuracy = data.test_accuracy.transpose("kind", "record", "network").values
-    end = {kind: accuracy[i, -1] for i, kind in enumerate(kinds)}
-    at_first = np.abs(accuracy[:, 0] - accuracy[:1, 0]).max()
+    first, end = ({kind: accuracy[i, r] for i, kind in enumerate(kinds)} for r in (0, -1))
+    apart = np.abs(first["trajectory"] - first["none"]).max()
     facts = [
-        Fact("before training all three classify alike", bool(at_first < 5e-3),
-             f"test accuracies differ by {at_first:.2g}")
+        Fact("before training trajectory regularisation changes nothing", bool(apart < 5e-3),
+             f"test accuracies differ by {apart:.2g}")
     ]  # fmt: skip
     claims = [
         above("batch norm beats neither", end["batch"] - end["none"], "test accuracy"),
@@ -251,7 +251,8 @@ def draw(data: xr.Dataset) -> Any:
         for i, found in enumerate(data.noisy.values):
             made = Estimate.of(found.T)
             style: Any = {"label": f"layer {i + 1}", "color": plt.get_cmap("viridis")(i / 7)}
-            plotting.curve_with_interval(data.magnitude.values, made.mean, made.sem, ax=ax, **style)
+            numbers = (made.mean, made.sem, made.n)
+            plotting.curve_with_interval(data.magnitude.values, *numbers, ax=ax, **style)
         ax.set(xlabel="magnitude of the noise", ylabel="test accuracy", ylim=(0, None))
     elif view == "length":
         length, names = _stages(data)
@@ -259,13 +260,11 @@ def draw(data: xr.Dataset) -> Any:
         x = np.arange(len(names) + 1)
         start = float(data.attrs["input_length"])
         for j, i in enumerate(chosen):
-            made = Estimate.of(np.log(np.maximum(length[i], 1e-30)))
-            mean = np.exp(np.r_[np.log(start), made.mean])
-            error = np.r_[0, made.sem]
-            colour = plt.get_cmap("rainbow_r")(j / max(len(chosen) - 1, 1))
-            ax.plot(x, mean, color=colour, marker="o", markersize=3, label=f"epoch {epochs[i]:.3g}")
-            width = 1.96 * np.where(np.isfinite(error), error, 0)
-            ax.fill_between(x, mean * np.exp(-width), mean * np.exp(width), color=colour, alpha=0.2)
+            # The curve itself, whose length is known, and then the stages.
+            lengths = np.c_[np.full(len(length[i]), start), length[i]]
+            style = {"color": plt.get_cmap("rainbow_r")(j / max(len(chosen) - 1, 1))}
+            made = Estimate.of(np.log(np.maximum(lengths, 1e-30)))
+            plotting.geometric_band(x, made, ax=ax, label=f"epoch {epochs[i]:.3g}", **style)
         for place, name in enumerate(names, start=1):
             if name.startswith("bn"):
                 ax.axvline(place, color="grey", linestyle=":", linewidth=1)
@@ -276,14 +275,16 @@ def draw(data: xr.Dataset) -> Any:
         for i, found in enumerate(variance):
             made = Estimate.of(found.T)
             style = {"label": f"layer {i + 1}", "color": plt.get_cmap("viridis")(i / 7)}
-            plotting.curve_with_interval(epochs, made.mean, made.sem, ax=ax, **style)
+            numbers = (made.mean, made.sem, made.n)
+            plotting.curve_with_interval(epochs, *numbers, ax=ax, **style)
         ax.set(xlabel="epoch", ylabel="fan_in * mean(W^2)")
     else:
         accuracy = data.test_accuracy.transpose("kind", "record", "network").values
         for i, kind in enumerate(data.kind.values.tolist()):
             made = Estimate.of(accuracy[i].T)
             style = {"label": _NAMES[kind], "color": plotting.COLOURS[i]}
-            plotting.curve_with_interval(epochs, made.mean, made.sem, ax=ax, **style)
+            numbers = (made.mean, made.sem, made.n)
+            plotting.curve_with_interval(epochs, *numbers, ax=ax, **style)
         ax.set(xlabel="epoch", ylabel="test accuracy")
     ax.legend(fontsize=8)
     end = data.test_accuracy.transpose("record", ..., "network").values[-1]

@@ -97,9 +97,10 @@ def draw(data: xr.Dataset) -> Any:
             cell = data.sel(activation=activation, width=width)
             ratio = cell.transitions / cell.expected_transitions
             error = np.hypot(cell.transitions_sem, cell.expected_transitions_sem)
+            n = np.minimum(cell.transitions_n, cell.expected_transitions_n)
             beside = 0.06 * (i - data.sizes["width"] / 2)
             plotting.curve_with_interval(
-                data.layer + beside, ratio, error / cell.expected_transitions, ax=top,
+                data.layer + beside, ratio, error / cell.expected_transitions, n, ax=top,
                 color=plotting.COLOURS[i], linewidth=0, elinewidth=1, label=f"$k$ = {width}",
             )  # fmt: skip
             kept = gain.sel(activation=activation, width=width).isel(layer=slice(1, None))

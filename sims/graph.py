@@ -141,6 +141,7 @@ def draw(data: xr.Dataset) -> Any:
             data.units.values[own],
             counted.mean[own],
             counted.sem[own],
+            counted.n[own],
             ax=right,
             linestyle="none",
             markersize=6,

@@ -104,7 +104,11 @@ def draw(data: xr.Dataset) -> Any:
             cell = data.sel(how=how)
             line = {"color": plotting.COLOURS[i], "linewidth": 1.0}
             plotting.curve_with_interval(
-                data.layer, cell[name], cell[f"{name}_sem"], ax=ax, label=names[how], **line
+                data.layer,
+                *(cell[part] for part in (name, f"{name}_sem", f"{name}_n")),
+                ax=ax,
+                label=names[how],
+                **line,
             )
     panels[0].set_yscale("log")
     panels[0].set_ylabel("transitions of a layer")

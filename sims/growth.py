@@ -183,15 +183,16 @@ def draw(data: xr.Dataset) -> Any:
     for i, (law, marker) in enumerate(zip(LAWS, ("o", "s", "^"), strict=True)):
         line = {"color": plotting.COLOURS[i], "marker": marker}
         y, error, root = (part.sel(law=law) for part in (mean, sem, upper))
-        plotting.curve_with_interval(
-            x, y, error, ax=top, label=f"sparse {law}", linewidth=0.7, markersize=7 - 2 * i, **line
-        )
+        n = data.growth_n.sel(law=law).min("layer")
+        style = {"linewidth": 0.7, "markersize": 7 - 2 * i} | line
+        plotting.curve_with_interval(x, y, error, n, ax=top, label=f"sparse {law}", **style)
         lower = data.lower.sel(law=law).mean("layer")
         plotting.reference(x, lower, ax=top, label=f"lower bound, {law}", color=line["color"])
         plotting.curve_with_interval(
             x + (i - 1) * beside,
             y / root,
             error / root,
+            n,
             ax=bottom,
             linewidth=0,
             elinewidth=1,

@@ -183,7 +183,7 @@ def draw(data: xr.Dataset) -> Any:
                 made = Estimate.of(data[name].values[:, :, i].mean(axis=2).T)
                 style: Any = {"marker": marker, "linestyle": line, "color": plotting.COLOURS[i]}
                 plotting.curve_with_interval(
-                    x, made.mean, made.sem, ax=ax, label=f"{name}, lines within {kind}"
+                    x, made.mean, made.sem, made.n, ax=ax, label=f"{name}, lines within {kind}"
                     if i == 0 else f"{name}, lines between {kind}", **style,
                 )  # fmt: skip
     else:
@@ -218,4 +218,5 @@ def _lines(ax: Any, x: np.ndarray, data: xr.Dataset) -> None:
                 if lines.shape[2] > _FEW:
                     ax.plot(x, made.mean, alpha=0.6, **style)
                 else:
-                    plotting.curve_with_interval(x, made.mean, made.sem, ax=ax, **style)
+                    numbers = (made.mean, made.sem, made.n)
+                    plotting.curve_with_interval(x, *numbers, ax=ax, **style)

@@ -178,13 +178,14 @@ def draw(data: xr.Dataset) -> Any:
     for i, label in enumerate(names):
         style: Any = {"color": plotting.COLOURS[i % 7], "label": label, "markersize": 3}
         style |= {"linestyle": "--"} if data.noise.values[i] else {}
-        mean, sem = each[i].mean(axis=1), each[i].std(axis=1, ddof=1) / each.shape[2] ** 0.5
+        made = Estimate.of(each[i].T)
+        mean, sem, n = made.mean, made.sem, made.n
         if lines:
-            plotting.curve_with_interval(epochs, mean, sem, ax=panes[0], **style)
+            plotting.curve_with_interval(epochs, mean, sem, n, ax=panes[0], **style)
             continue
         scale = 1 / units[i]
-        plotting.curve_with_interval(epochs, mean * scale, sem * scale, ax=panes[0], **style)
-        plotting.curve_with_interval(epochs, mean, sem, ax=panes[1], **style)
+        plotting.curve_with_interval(epochs, mean * scale, sem * scale, n, ax=panes[0], **style)
+        plotting.curve_with_interval(epochs, mean, sem, n, ax=panes[1], **style)
         panes[2].plot(accuracy[i], mean, marker="o", linewidth=1, **style)
     panes[-1].legend(fontsize=7.5, loc="lower left" if lines else "upper left")
     if lines:

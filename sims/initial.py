@@ -160,11 +160,12 @@ def draw(data: xr.Dataset) -> Any:
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2))
     line = {"linestyle": "none", "markersize": 5}
     names, scale = data.net.values.tolist(), 1 / units if lines else units
-    for i, (n, mean, sem) in enumerate(zip(units, found.mean, found.sem, strict=True)):
+    every = zip(units, found.mean, found.sem, found.n, strict=True)
+    for i, (size, mean, sem, n) in enumerate(every):
         style: Any = {"color": plotting.COLOURS[len(layers_of(names[i])) % 7], **line}
-        plotting.curve_with_interval([n], [mean], [sem], ax=left, **style)
+        plotting.curve_with_interval([size], [mean], [sem], n, ax=left, **style)
         y = mean * scale[i], sem * scale[i]
-        plotting.curve_with_interval([i], [y[0]], [y[1]], ax=right, **style)
+        plotting.curve_with_interval([i], [y[0]], [y[1]], n, ax=right, **style)
     x = np.geomspace(units.min() / 1.2, units.max() * 1.2, 50)
     if lines:
         plotting.reference(x, x, ax=left, kind="exact", color="grey", label="one region a unit")

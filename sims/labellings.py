@@ -177,9 +177,9 @@ def draw(data: xr.Dataset) -> Any:
             several = data.sizes["swept"] > 1
             label = f"layer {int(cell.swept)} swept" if several else f"$k$ = {int(cell.width)}"
             colour = plotting.COLOURS[i % len(plotting.COLOURS)]
-            plotting.curve_with_interval(
-                x, cell.dichotomies, cell.dichotomies_sem, ax=ax, label=label, color=colour
-            )
+            counts = results.estimate_of(cell, "dichotomies")
+            numbers = (counts.mean, counts.sem, counts.n)
+            plotting.curve_with_interval(x, *numbers, ax=ax, label=label, color=colour)
         ax.set_xlabel("remaining depth")
     elif view == "width":
         layers = data.layer.values[1::2] if data.sizes["layer"] > 5 else data.layer.values
@@ -187,9 +187,8 @@ def draw(data: xr.Dataset) -> Any:
         for colour, layer in zip(colours, layers, strict=True):
             cell = data.isel(swept=0).sel(layer=layer)
             label = f"remaining depth {layer - 1}"
-            plotting.curve_with_interval(
-                data.width, cell.dichotomies, cell.dichotomies_sem, ax=ax, label=label, color=colour
-            )
+            numbers = (cell.dichotomies, cell.dichotomies_sem, cell.dichotomies_n)
+            plotting.curve_with_interval(data.width, *numbers, ax=ax, label=label, color=colour)
         ax.set_xscale("log", base=2)
         ax.set_xlabel("width")
     else:
@@ -213,17 +212,9 @@ def draw(data: xr.Dataset) -> Any:
 def _against_flips(data: xr.Dataset, ax: Any, inputs: int) -> None:
     for i, width in enumerate(data.width.values):
         cell = data.sel(width=width).isel(swept=0)
-        ax.errorbar(
-            cell.flips,
-            cell.dichotomies,
-            xerr=1.96 * cell.flips_sem,
-            yerr=1.96 * cell.dichotomies_sem,
-            linestyle="none",
-            marker="o",
-            markersize=4,
-            label=f"$k$ = {width}",
-            color=plotting.COLOURS[i],
-        )
+        flips, counts = (results.estimate_of(cell, name) for name in ("flips", "dichotomies"))
+        style: Any = {"label": f"$k$ = {width}", "color": plotting.COLOURS[i]}
+        plotting.against(flips, counts, ax=ax, **style)
     x = np.geomspace(1, max(float(data.flips.max()) * 3, 100), 300)
     plotting.reference(
         x, theory.random_walk(inputs, x), ax=ax, kind="exact", color="black", label="random walk"

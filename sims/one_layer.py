@@ -15,7 +15,7 @@ import jax
 import numpy as np
 import xarray as xr
 
-from jaxexpr import MLP, datasets, laws, plotting
+from jaxexpr import MLP, Estimate, datasets, laws, plotting
 from sims.run import Claim, Fact, Findings, Run, above, caption
 
 
@@ -106,11 +106,10 @@ def draw(data: xr.Dataset) -> Any:
     for pane, name in zip(panes, ("train", "test"), strict=True):
         found = data[f"{name}_accuracy"].transpose("layer", "record", "network").values
         for i, layer in enumerate(data.layer.values):
-            mean = found[i].mean(axis=1)
-            sem = found[i].std(axis=1, ddof=1) / found.shape[2] ** 0.5
-            plotting.curve_with_interval(
-                data.epoch.values, mean, sem, ax=pane, label=f"layer {layer}", color=colours[i]
-            )
+            made = Estimate.of(found[i].T)
+            numbers = (made.mean, made.sem, made.n)
+            style: Any = {"label": f"layer {layer}", "color": colours[i]}
+            plotting.curve_with_interval(data.epoch.values, *numbers, ax=pane, **style)
         pane.set(xlabel="epoch", ylabel=f"{name} accuracy")
     panes[0].legend(ncols=2, fontsize=7.5)
     figure.suptitle(f"{data.attrs['title']}\n{caption(data)}, 95 % intervals over them", fontsize=9)

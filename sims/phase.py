@@ -145,8 +145,8 @@ def draw(data: xr.Dataset) -> Any:
     for i, width in enumerate(data.width.values):
         last = data.sel(width=width).isel(layer=-1)
         plotting.curve_with_interval(
-            data.measured, last.growth, last.growth_sem, ax=right, color=plotting.COLOURS[i],
-            linewidth=0, elinewidth=1, label=f"measured, $k$ = {width}",
+            data.measured, last.growth, last.growth_sem, last.growth_n, ax=right,
+            color=plotting.COLOURS[i], linewidth=0, elinewidth=1, label=f"measured, $k$ = {width}",
         )  # fmt: skip
     wide = data.mean_field.isel(layer=-1)
     plotting.reference(

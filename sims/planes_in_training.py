@@ -136,7 +136,8 @@ def draw(data: xr.Dataset) -> Any:
         pane.set_title(f"epoch {epochs[record]:.3g}: {partition.count} regions", fontsize=9)
         pane.set(xticks=[], yticks=[])
     made = Estimate.of(counts.T)
-    plotting.curve_with_interval(epochs, made.mean, made.sem, ax=panes[-1], color="black")
+    numbers = (made.mean, made.sem, made.n)
+    plotting.curve_with_interval(epochs, *numbers, ax=panes[-1], color="black")
     panes[-1].set(xlabel="epoch", ylabel="regions in the square", ylim=(0, None))
     accuracy = data.test_accuracy.values[-1]
     figure.suptitle(

@@ -157,12 +157,13 @@ def draw(data: xr.Dataset) -> Any:
             made = Estimate.of(data[name].values[i].mean(axis=2).T)
             style: Any = {"color": colour, "linestyle": line}
             label = way if name == "growth" else ""
-            plotting.curve_with_interval(x, made.mean, made.sem, ax=left, label=label, **style)
+            numbers = (made.mean, made.sem, made.n)
+            plotting.curve_with_interval(x, *numbers, ax=left, label=label, **style)
         left.plot(x, data.lower.values[i], "--", color=colour, linewidth=0.8)
         scale = Estimate.of(data.scale.values[i][..., 1:].mean(axis=2).T)
-        plotting.curve_with_interval(x, scale.mean, scale.sem, ax=middle, color=colour)
+        plotting.curve_with_interval(x, scale.mean, scale.sem, scale.n, ax=middle, color=colour)
         share = Estimate.of(data.accuracy.values[i].T)
-        plotting.curve_with_interval(x, share.mean, share.sem, ax=right, color=colour)
+        plotting.curve_with_interval(x, share.mean, share.sem, share.n, ax=right, color=colour)
     left.plot([], [], ":", color="grey", label="random, same scales")
     left.plot([], [], "--", color="grey", linewidth=0.8, label="lower bound for these")
     left.set(xlabel="density", ylabel="growth factor a layer")

@@ -1,14 +1,15 @@
 """One simulation from configuration to files: simulate, save, check, draw.
 
 A run leaves ``NAME.nc`` (the labelled result), ``NAME.png`` and ``NAME.json`` (the numbers that a
-reader would quote) in the output folder, each replaced in one step. While it runs, each estimate
-keeps a checkpoint under ``.partial/``; a run that was killed goes on from there.
+reader would quote) in the output folder, each replaced in one step; ``stored`` keeps those of other
+configurations. While it runs, each estimate keeps a checkpoint under ``.partial/``; a run that was
+killed goes on from there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import hashlib
 import importlib
 import json
 import math
@@ -24,10 +25,13 @@ import xarray as xr
 
 import jaxexpr
 from jaxexpr import plotting, results
-from jaxexpr.checkpoint import write_atomically
+from jaxexpr.checkpoint import alone_in, clear_unfinished, write_atomically
 from jaxexpr.identity import digest
 from jaxexpr.progress import Bar
+from sims import stored
 from sims.presets import CATALOGUE
+
+_STARTED = time.time()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,13 +115,20 @@ def turn(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 class Run:
     """What a simulation is given to run with.
 
+    Parameters
+    ----------
+    folder : of the checkpoints.
+    fresh : train networks again that were trained before this process began.
+
     Attributes
     ----------
     earlier : seconds that training took before this run, which went on from there.
     """
 
-    def __init__(self, folder: Path, *, progress: bool | None, say: Any = print) -> None:
-        self._folder, self._progress, self.say = folder, progress, say
+    def __init__(
+        self, folder: Path, *, progress: bool | None, say: Any = print, fresh: bool = False
+    ) -> None:
+        self._folder, self._progress, self.say, self._fresh = folder, progress, say, fresh
         self._began, self.earlier = time.monotonic(), 0.0
 
     def estimate(self, label: str, net: Any, curve: Any, **options: Any) -> Any:
@@ -141,7 +152,7 @@ class Run:
         """``training.train`` with a checkpoint, a progress bar and a line when it is done.
 
         The checkpoint stays in ``.trained/`` of the output folder: simulations of the same networks
-        train them once.
+        train them once, as long as the code of the package is the same.
 
         Parameters
         ----------
@@ -157,13 +168,16 @@ class Run:
         if "test" not in options:
             options["test"] = datasets.load(config.data, "test")
         rest = sorted(options.items())
-        mark = digest(FORMAT, net, examples, config.seed, rest)[:16]
+        mark = digest(FORMAT, stored.code("jaxexpr"), net, examples, config.seed, rest)[:16]
+        checkpoint = self._folder.parents[1] / ".trained" / f"{mark}.npz"
+        if self._fresh and checkpoint.exists() and checkpoint.stat().st_mtime < _STARTED:
+            checkpoint.unlink()
         began = time.monotonic()
         fit = training.train(
             net,
             examples,
             key=jax.random.key(config.seed),
-            checkpoint=self._folder.parents[1] / ".trained" / f"{mark}.npz",
+            checkpoint=checkpoint,
             progress=self._progress,
             title=label,
             **options,
@@ -196,6 +210,7 @@ class Run:
 
         saved = time.monotonic()
         with Bar(draws * each, label, self._progress) as bar:
+            bar.resumed(min(len(done), draws) * each, draws * each)
             try:
                 while len(done) < draws:
                     done.append(np.asarray(measure(len(done)), np.float64))
@@ -215,12 +230,6 @@ class Run:
         self.say(f"  {time.monotonic() - self._began:6.1f} s  {text}")
 
 
-def fingerprint(config: Any) -> str:
-    """Return a short digest of a configuration."""
-    text = json.dumps(dataclasses.asdict(config), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
 def run(
     name: str,
     config: Any,
@@ -228,52 +237,99 @@ def run(
     preset: str,
     out: Path,
     redraw: bool = False,
+    again: bool = False,
     progress: bool | None = None,
-) -> bool:
-    """Run one simulation and write its files; return whether every proven statement holds.
+) -> stored.Outcome:
+    """Run one simulation and write its files, whether there is such a run already or not.
 
-    Raises ValueError if `redraw` finds a result of another simulation.
+    Parameters
+    ----------
+    redraw : check and draw what is stored; `config` is not looked at.
+    again : train networks again as well.
+
+    Raises
+    ------
+    ValueError
+        if `redraw` finds a result of another simulation.
+    FileNotFoundError
+        if it finds none.
     """
-    entry = CATALOGUE[name]
-    module = importlib.import_module(f"sims.{entry.module}")
-    path = out / f"{name}.nc"
-    print(f"{name}: {entry.title}", flush=True)
+    module = importlib.import_module(f"sims.{CATALOGUE[name].module}")
+    path = stored.file(out, name, ".nc")
+    for folder in (out, out / ".trained", *(out / ".partial").glob("*")):
+        clear_unfinished(folder)
     if redraw:
-        data = results.load(path)
-        if data.attrs.get("simulation") != name:
-            raise ValueError(
-                f"path={str(path)!r} holds {data.attrs.get('simulation')!r}: not {name}"
-            )
-    else:
-        data = _simulate(name, module, config, preset, out, progress)
+        with alone_in(out):
+            data = results.load(path)
+            if data.attrs.get("simulation") != name:
+                raise ValueError(
+                    f"path={str(path)!r} holds {data.attrs.get('simulation')!r}: not {name}"
+                )
+            made = stored.said(path)
+            print(f"  drawn from {path}: {stored.described(made)}; made {made.get('created')}")
+            return _finish(name, module, data, out, how="drawn again")
+    partial = out / ".partial" / _part(name, config)
+    data = _simulate(name, module, config, preset, partial, progress, again)
+    with alone_in(out):
+        for line in stored.put_aside(out, name, stored.configuration(config)):
+            print(f"  {line}")
         results.save(data, path)
+        shutil.rmtree(partial, ignore_errors=True)
+        with contextlib.suppress(OSError):  # others are there
+            partial.parent.rmdir()
+        return _finish(name, module, data, out, how="run")
+
+
+def _finish(name: str, module: Any, data: xr.Dataset, out: Path, how: str) -> stored.Outcome:
+    """Check and draw what is stored; other files of NAME that are of another run are kept."""
+    for line in stored.put_aside(out, name, json.loads(data.attrs["config"])):
+        print(f"  {line}")
     findings = module.check(data)
     findings.verdicts = jaxexpr.judge(findings.verdicts)
-    figure = out / f"{name}.png"
     drawn = _drawn(module, data)
+    figure = stored.file(out, name, ".png")
     write_atomically(figure, lambda temporary: drawn.savefig(temporary, dpi=150))
     _close(drawn)
-    write_atomically(out / f"{name}.json", lambda t: t.write_text(summary(data, findings)))
-    for line in (*findings.facts, *findings.verdicts, *findings.claims):
-        print(f"  {line}")
-    print(f"  figure: {figure}", flush=True)
-    return all(item.holds for item in (*findings.facts, *findings.verdicts))
+    text = summary(data, findings)
+    write_atomically(stored.file(out, name, ".json"), lambda temporary: temporary.write_text(text))
+    return stored.report(out, name, how)
+
+
+def _part(name: str, config: Any) -> str:
+    """Name of the folder of a run that is not finished: other code does not go on from it."""
+    mark = stored.fingerprint(stored.configuration(config))
+    return f"{name}-{mark}-{stored.code(*stored.CODE)}"
 
 
 def _simulate(
-    name: str, module: Any, config: Any, preset: str, out: Path, progress: bool | None
+    name: str,
+    module: Any,
+    config: Any,
+    preset: str,
+    partial: Path,
+    progress: bool | None,
+    again: bool,
 ) -> xr.Dataset:
-    partial = out / ".partial" / f"{name}-{fingerprint(config)}"
-    began = time.monotonic()
-    run = Run(partial, progress=progress)
-    data: xr.Dataset = module.simulate(config, run)
+    for other in partial.parent.glob(f"{partial.name.rpartition('-')[0]}*"):
+        if other != partial:
+            print(f"  {other} is of other code, and is not gone on from: delete it")
+    fresh = again and not partial.exists()
+    if again:
+        partial.mkdir(parents=True, exist_ok=True)  # says that this repetition has begun
+    began, code = time.monotonic(), stored.code(*stored.CODE)
+    run = Run(partial, progress=progress, fresh=fresh)
+    try:
+        data: xr.Dataset = module.simulate(config, run)
+    except Exception:
+        with contextlib.suppress(OSError):  # something is kept there
+            partial.rmdir()
+            partial.parent.rmdir()
+        raise
     seconds = time.monotonic() - began + run.earlier
     data.attrs |= results.provenance(dataclasses.asdict(config), seconds)
     label = preset if _is_preset(config, CATALOGUE[name].presets[preset]) else f"{preset}, changed"
     data.attrs |= {"simulation": name, "title": CATALOGUE[name].title, "preset": label}
-    shutil.rmtree(partial, ignore_errors=True)
-    if partial.parent.is_dir() and not any(partial.parent.iterdir()):
-        partial.parent.rmdir()
+    data.attrs["code"] = code if stored.code_now(*stored.CODE) == code else stored.CHANGED
     return data
 
 
@@ -298,15 +354,21 @@ def _close(figure: Any) -> None:
 
 def summary(data: xr.Dataset, findings: Findings) -> str:
     """Return the JSON beside a figure: where it comes from, what it found, numbers to quote."""
-    kept = ("simulation", "title", "preset", "device", "precision", "seconds", "jaxexpr", "jax")
+    kept = (
+        "simulation", "title", "preset", "device", "precision", "seconds", "jaxexpr", "jax",
+        "code", "created",
+    )  # fmt: skip
     config = json.loads(data.attrs["config"])
-    content = {key: data.attrs[key] for key in kept}
-    content |= {"data": config.get("data"), "draws": config.get("draws"), "config": config}
+    content = {key: data.attrs[key] for key in kept if key in data.attrs}
+    content |= {"data": config.get("data"), "draws": config.get("draws"), "config": None}
     content["facts"] = [dataclasses.asdict(f) for f in findings.facts]
     content["verdicts"] = [dataclasses.asdict(v) for v in findings.verdicts]
     content["claims"] = [dataclasses.asdict(c) for c in findings.claims]
+    lines = (*findings.facts, *findings.verdicts, *findings.claims)
+    content["report"] = [str(line) for line in lines]
     content["numbers"] = findings.numbers
-    return json.dumps(_plain(content), indent=1, allow_nan=False) + "\n"
+    exact = _plain(content) | {"config": config}
+    return json.dumps(exact, indent=1, allow_nan=False) + "\n"
 
 
 def _plain(value: Any) -> Any:

@@ -112,9 +112,8 @@ def draw(data: xr.Dataset) -> Any:
         ax.set_xlabel("x")
     ax = figure.add_subplot(grid[1, :])
     pieces = results.estimate_of(data, "pieces")
-    plotting.curve_with_interval(
-        data.noise.values, pieces.mean, pieces.sem, ax=ax, color=plotting.COLOURS[1]
-    )
+    numbers = (pieces.mean, pieces.sem, pieces.n)
+    plotting.curve_with_interval(data.noise.values, *numbers, ax=ax, color=plotting.COLOURS[1])
     full = 2 ** int(data.attrs["depth"])
     ax.axhline(full, color="black", linestyle="--", linewidth=1)
     ax.annotate(f"{full}", (float(data.noise[-1]), full), (0, 4), textcoords="offset points")

@@ -74,7 +74,13 @@ def draw(data: xr.Dataset) -> Any:
     for colour, dimension in zip(plotting.COLOURS, data.dimension.values, strict=False):
         cell = data.sel(dimension=dimension)
         plotting.curve_with_interval(
-            x, cell.norm, cell.norm_sem, ax=ax, color=colour, label=f"dimension {dimension}"
+            x,
+            cell.norm,
+            cell.norm_sem,
+            cell.norm_n,
+            ax=ax,
+            color=colour,
+            label=f"dimension {dimension}",
         )
     plotting.reference(x, x, ax=ax, color="black", label=r"lower bound $\alpha$")
     plotting.reference(

@@ -3,7 +3,11 @@
 Raghu et al. 2017, figures 12 (ReLU) and 13 (hard-tanh). Inputs have ``|x|^2 = n``. Judged are the
 composed statements, the explicit lower bound ``c B_1 ... B_d l(x)`` with c computed from the curve
 and the upper bound; growth layer by layer is drawn beside its own bounds, mean field, and for ReLU
-the exact law. Lengths are means over tangents, which no fineness of the image escapes.
+the exact law. Lengths are means over tangents, which no fineness of the image escapes; but in the
+narrowest networks of figures 13c and d, whose units are saturated almost everywhere, tangents miss
+the short stretches that still move, and lengths are those of the exact pieces. These two figures
+show ``E[l_{d+1} / l_d]``, the ratio of the lengths in one network, over the networks that have one:
+those in whose layer d the curve has not shrunk to points.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from sims.inputs import on_the_sphere
 from sims.run import Claim, Findings, Run, caption
 
 _PROBES = ("length", "growth")
+_RATIO = {"layer": "growth", "width": "length_ratio", "scale": "length_ratio"}
 
 
 def _curve(config: Any) -> curves.Curve:
@@ -56,18 +61,23 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
         scales = np.array([s for w, s in cells if w == width])
         widths = (n_in,) + (width,) * config.depth
         biases = laws.Gaussian(config.sigma_b) if config.sigma_b else laws.Zero()
-        net = MLP(widths, laws.Gaussian(np.sqrt(scales)), biases, config.activation)
+        pieces = width <= config.exact
+        # The stretches that still move get shorter in each layer, by the scale of the weights.
+        dtype = "float64" if pieces else "float32"
+        net = MLP(widths, laws.Gaussian(np.sqrt(scales)), biases, config.activation, dtype=dtype)
+        ratio = _RATIO[config.view]
         made = run.estimate(
             f"width {width}",
             net,
             curve,
             key=jax.random.fold_in(jax.random.key(config.seed), width),
-            draws=config.draws,
-            probes=_PROBES,
-            method="gram",
-            points=config.points,
+            draws=config.many if config.exact < width <= config.narrow else config.draws,
+            probes=("length", ratio),
+            method="exact" if pieces else "gram",
+            points=None if pieces else config.points,
         )
-        part = results.dataset(made, ("cell",))
+        found = {"length": made["length"], "growth": made[ratio]}
+        part = results.dataset(found, ("cell",))
         for name, factors in _theory(widths, np.sqrt(scales), config).items():
             part[name] = (("cell", "layer"), factors)
         part = part.assign_coords(
@@ -125,6 +135,7 @@ def check(data: xr.Dataset) -> Findings:
         "scale": data.scale.values,
         "growth_last_layer": growth.mean[:, -1],
         "error_last_layer": growth.sem[:, -1],
+        "networks_last_layer": growth.n[:, -1],
         "mean_field_last_layer": data.mean_field.values[:, -1],
         "largest_distance_from_mean_field": np.abs(ratio.values - 1).max(axis=1),
         "turning_share": data.attrs["turning_share"],
@@ -182,13 +193,16 @@ def draw(data: xr.Dataset) -> Any:
     """Draw lengths against the layer, or growth against width or scale."""
     import matplotlib.pyplot as plt
 
-    view = json.loads(data.attrs["config"])["view"]
+    config = json.loads(data.attrs["config"])
+    view, drawn = config["view"], caption(data)
+    if config.get("narrow"):
+        drawn += f" ({config['many']} of widths from {config['exact'] + 1} to {config['narrow']})"
     figure, ax = plt.subplots(figsize=(6.8, 5.0))
     if view == "layer":
         _by_layer(data, ax)
     else:
         _by_cell(data, ax, view)
-    ax.set_title(f"{data.attrs['title']}\n{caption(data)}, bars: 95 % intervals", fontsize=9)
+    ax.set_title(f"{data.attrs['title']}\n{drawn}, bars: 95 % intervals", fontsize=9)
     return figure
 
 
@@ -226,15 +240,18 @@ def _by_layer(data: xr.Dataset, ax: Any) -> None:
 def _by_cell(data: xr.Dataset, ax: Any, view: str) -> None:
     """Growth in the last layer, whose lengths have settled, with the bounds of one layer."""
     other = "scale" if view == "width" else "width"
-    values = np.unique(data[other].values)
+    values, dead = np.unique(data[other].values), 0
     for i, value in enumerate(values):
         cells = data.isel(cell=np.flatnonzero(data[other].values == value)).sortby(view)
         x, colour = cells[view].values, plotting.COLOURS[i]
         last = cells.isel(layer=-1)
         name = rf"$\sigma_w^2$ = {value:g}" if other == "scale" else f"$k$ = {value:g}"
-        plotting.curve_with_interval(
-            x, last.growth, last.growth_sem, ax=ax, label=name, color=colour, linewidth=0.8
-        )
+        numbers = (last.growth.values, last.growth_sem.values, last.growth_n.values)
+        plotting.curve_with_interval(x, *numbers, ax=ax, label=name, color=colour, linewidth=0.8)
+        none = x[~np.isfinite(numbers[0])]
+        dead += none.size
+        place: Any = {"transform": ax.get_xaxis_transform(), "clip_on": False}
+        ax.plot(none, np.full(none.size, 0.03), "x", color=colour, markersize=7, **place)
         plotting.reference(x, last.lower, ax=ax, color=colour, alpha=0.8)
         plotting.reference(x, last.upper, ax=ax, kind="upper", color=colour, alpha=0.6)
         plotting.reference(x, last.mean_field, ax=ax, kind="exact", color=colour, alpha=0.6)
@@ -246,10 +263,12 @@ def _by_cell(data: xr.Dataset, ax: Any, view: str) -> None:
         ("rate", "rate without its constant"),
     ):
         plotting.reference([], [], ax=ax, color="grey", kind=kind, label=label)
+    if dead:
+        ax.plot([], [], "x", color="grey", markersize=7, label="no unit survives in any network")
     ax.axhline(1, color="grey", linewidth=0.8)
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_ylim(bottom=max(0.1, 0.5 * float(data.growth.min())))
     ax.set_xlabel("width" if view == "width" else r"$\sigma_w^2$")
-    ax.set_ylabel(r"growth  $E\,[\,|dz^{(d+1)}|\,/\,|dz^{(d)}|\,]$, last layer")
+    ax.set_ylabel(r"growth  $E\,[\,l^{(d+1)}\,/\,l^{(d)}\,]$  where $l^{(d)} > 0$, last layer")
     ax.legend(fontsize=7.5)

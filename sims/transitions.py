@@ -72,13 +72,17 @@ def _counted(config: Any, curve: curves.Curve, run: Run) -> xr.Dataset:
             draws=config.draws,
             probes="transitions",
         )["transitions"]
-        rows.append((made.mean, made.sem))
+        rows.append((made.mean, made.sem, made.n))
     names = [f"{width},{scale:g}" for width, scale in config.counted]
     layers = np.arange(1, config.counted_depth + 1)
-    values = np.array(rows).reshape(len(rows), 2, -1)
+    values = np.array(rows).reshape(len(rows), 3, -1)
     dims = ("counted_cell", "layer")
     return xr.Dataset(
-        {"counted": (dims, values[:, 0]), "counted_sem": (dims, values[:, 1])},
+        {
+            "counted": (dims, values[:, 0]),
+            "counted_sem": (dims, values[:, 1]),
+            "counted_n": (dims, values[:, 2]),
+        },
         {"counted_cell": names, "layer": layers},
     )
 
@@ -171,6 +175,7 @@ def draw(data: xr.Dataset) -> Any:
             data.layer,
             counted.counted / width,
             counted.counted_sem / width,
+            counted.counted_n,
             ax=left,
             color="black",
             linewidth=0,

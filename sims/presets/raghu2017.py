@@ -72,6 +72,12 @@ class Trajectories:
     """Networks of each width."""
     points: int = 16
     """Tangents."""
+    narrow: int = 0
+    """Widths up to this, where tangents are heavy-tailed, have more networks: `many`."""
+    many: int = 2000
+    """Networks of each narrow width."""
+    exact: int = 0
+    """Widths up to this are measured on exact pieces, which miss no stretch that moves."""
     seed: int = 0
     """Seed of everything random."""
 
@@ -161,11 +167,19 @@ class Labellings:
 _PANES: dict[str, dict[str, Any]] = {
     "a": {"scales": (0.5, 1.0, 4.0, 16.0, 64.0), "widths": (32,)},
     "b": {"scales": (4.0,), "widths": (1, 4, 16, 64, 256)},
-    "c": {"scales": (1.0, 16.0, 64.0), "widths": (8, 16, 32, 64, 128, 256, 512), "view": "width"},
+    "c": {
+        "scales": (1.0, 16.0, 64.0),
+        "widths": (8, 16, 32, 64, 128, 256, 512),
+        "view": "width",
+        "narrow": 32,
+        "exact": 8,
+    },
     "d": {
         "scales": (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0),
         "widths": (2, 32, 512),
         "view": "scale",
+        "narrow": 32,
+        "exact": 2,
     },
 }
 _SEEN = {
@@ -188,8 +202,10 @@ _FEW: dict[str, Any] = {"widths": (4, 8), "depth": 3, "draws": 3, "points": 65}
 
 def _pane(name: str) -> Simulation:
     base = Trajectories(**_PANES[name])
-    few = {"widths": base.widths[:2], "depth": 3, "draws": 100, "dimension": 16}
-    return Simulation(_SEEN[name], "trajectories", sized(base, few, {}, {"draws": 5000}))
+    few = {"widths": base.widths[:2], "depth": 3, "draws": 100, "many": 100, "dimension": 16}
+    return Simulation(
+        _SEEN[name], "trajectories", sized(base, few, {}, {"draws": 5000, "many": 20_000})
+    )
 
 
 def _labellings(
