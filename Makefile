@@ -1,14 +1,16 @@
 # Two commands do everything on a fresh machine with Python 3.11 or newer:
 #   make demo   installs, runs the main job on the embedded data, says where the figures are
 #   make test   installs, passes the tests
-# make test-all runs the slow ones (tests/slow.txt) as well.
+# make test-all runs the slow ones (tests/slow.txt) as well. make mutants puts faults into the
+# package, each third of tests/mutants, and asks whether the tests notice; MUTANTS="theory growth.py"
+# those of a list or file, make mutants-all all.
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 RESULTS ?= results
 
-.PHONY: demo test test-all lint types docs bench clean
+.PHONY: demo test test-all mutants mutants-all lint types docs bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m sims price_tanner2019_fig3a --preset quick --out $(RESULTS)
@@ -22,6 +24,12 @@ test: $(VENV)/.test
 test-all: $(VENV)/.test
 	JAXEXPR_TEST_CACHE=$(abspath .cache/tests) $(BIN)/python -m pytest -n 2 --dist loadfile --all
 
+mutants: $(VENV)/.test
+	JAXEXPR_TEST_CACHE=$(abspath .cache/tests) $(BIN)/python tests/mutants/run.py $(or $(MUTANTS),--every 3)
+
+mutants-all: $(VENV)/.test
+	JAXEXPR_TEST_CACHE=$(abspath .cache/tests) $(BIN)/python tests/mutants/run.py
+
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -29,8 +37,7 @@ lint: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/mypy
 
-docs: $(VENV)/.test
-	$(BIN)/pip install -q --group docs
+docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.test
@@ -52,4 +59,8 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install -q -e . --group dev
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.test
+	$(BIN)/python -m pip install -q --group docs
 	@touch $@

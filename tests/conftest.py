@@ -1,6 +1,7 @@
 """Strictness for every test: no silent promotion of dtypes or ranks, warnings are errors."""
 
 import os
+import signal
 from pathlib import Path
 
 import jax
@@ -11,6 +12,10 @@ from jaxexpr import curves
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# A shell starts background jobs with Ctrl-C ignored, and their children inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if os.environ.get("JAXEXPR_TEST_CACHE"):
     jax.config.update("jax_compilation_cache_dir", os.environ["JAXEXPR_TEST_CACHE"])

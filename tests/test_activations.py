@@ -192,3 +192,64 @@ def test_an_activation_of_ones_own_is_measured():
     line = curves.line([0.0], [2.0])
     length = measure([(np.eye(1), np.zeros(1))], line, activation=cube, probes="length", points=999)
     assert length["length"][0] == pytest.approx(8.0, rel=1e-5)
+
+
+def use(*args, **options):
+    """An activation is held against its own function where it is first used."""
+    return activations.get(Activation(*args, **options))
+
+
+def test_what_an_activation_says_of_itself_is_derived():
+    gelu = use("gelu", jax.nn.gelu, lipschitz=1.13)
+    h = jnp.linspace(-3, 3, 13)
+    expected = jax.vmap(jax.grad(jax.nn.gelu))(h)
+    np.testing.assert_allclose(gelu.derivative(h), expected, atol=1e-6)
+    assert not gelu.piecewise_linear and gelu == use("gelu", jax.nn.gelu, lipschitz=1.13)
+    bent = use("bent", lambda h: jnp.clip(3 * h, 0, 6), breakpoints=[0, 2], slopes=(0, 3, 0))
+    assert (bent.breakpoints, bent.slopes, bent.lipschitz) == ((0.0, 2.0), (0.0, 3.0, 0.0), 3.0)
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (
+            lambda: use("x", jnp.tanh, lambda h: 1 - jnp.tanh(h), lipschitz=1.0),
+            r"activation 'x': its derivative is 2 and not .* at h=-7.999: give the derivative",
+        ),
+        (  # wrong by 1 % at its steepest, right far away
+            lambda: use("x", jnp.tanh, lambda h: 1.01 / jnp.cosh(h) ** 2, lipschitz=1.0),
+            "its derivative is .* or leave it out",
+        ),
+        (
+            lambda: use("x", jax.nn.gelu, lipschitz=1.0),
+            r"lipschitz=1 and the function's slope is 1.129 at h=1.41\d*: give its steepest slope",
+        ),
+        (lambda: use("x", jnp.sign, lipschitz=1.0), "the function's slope is 150"),  # a jump
+        (lambda: use("x", jnp.log, lipschitz=1.0), "is nan at h=-7.999: give one that is finite"),
+        (lambda: use("x", jnp.sum, lipschitz=1.0), r"returns float32\[\] for float32\[1201\]"),
+        (lambda: use("x", np.tanh, lipschitz=1.0), "with jax.numpy in place of numpy"),
+        (
+            lambda: use("x", jax.nn.relu, None, (1.0,), (0.0, 1.0)),
+            r"its slope is 0 and not 1 at h=0.01333: give slopes and breakpoints of the function",
+        ),
+        (
+            lambda: use("x", jnp.tanh, lipschitz=1.0, homogeneous=True),
+            r"with homogeneous=True: f\(2h\) is .*: say homogeneous=False",
+        ),
+    ],
+    ids=["derivative", "slightly", "lipschitz", "jump", "nan", "shape", "numpy", "slopes", "scale"],
+)
+def test_an_activation_at_odds_with_its_function_is_refused(made, message):
+    with pytest.raises(ValueError, match=message):
+        made()
+
+
+def test_an_activation_of_traced_numbers_passes():
+    """Inside a gradient its numbers are not known: there is nothing to hold it against."""
+
+    def slope(s):
+        phi = use("mine", lambda h: jnp.where(h > 0, h, s * h), lipschitz=1.0)
+        return phi(jnp.array([-2.0, 1.0]))[0]
+
+    assert jax.jit(slope)(0.5) == -1.0
+    assert jax.grad(slope)(0.5) == -2.0

@@ -1,10 +1,23 @@
 """Boundary volumes from bias densities, beside exact counts, lengths and distances."""
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
+from scipy import stats
 
-from jaxexpr import MLP, boundary_volume, curves, estimate, exact, laws, theory, verdict
+from jaxexpr import (
+    MLP,
+    activations,
+    boundary_volume,
+    curves,
+    estimate,
+    exact,
+    laws,
+    theory,
+    verdict,
+)
 
 KEY = jax.random.key(3)
 PLANE = np.random.default_rng(5).normal(size=(3, 3))
@@ -39,6 +52,69 @@ def test_breakpoints_on_a_segment(activation):
     found = boundary_volume(net, middle, [half], key=KEY, draws=8000)
     counted = estimate(net, curves.line(x0, x1), key=KEY, draws=8000, probes="transitions")
     near(found, counted["transitions"])
+
+
+KINKS = activations.piecewise_linear([-0.5, 1.5], [0.3, -2.0, 1.0])
+LAWS = [laws.Uniform(1.5), laws.Gaussian(2.0), laws.Gaussian(1.0)]
+
+
+def bent(h):
+    """KINKS and its slope, in NumPy."""
+    slopes = np.select([h <= -0.5, h <= 1.5], [0.3, -2.0], 1.0)
+    return np.interp(h, [-50.5, -0.5, 1.5, 51.5], [-14.0, 1.0, -3.0, 47.0]), slopes
+
+
+def densities(law, values):
+    """Sum over KINKS of the density of a bias that puts a unit there."""
+    spread = stats.uniform(-law.limit, 2 * law.limit) if isinstance(law, laws.Uniform) else None
+    rho = (spread or stats.norm(scale=getattr(law, "sigma", 1.0))).pdf
+    return [rho(c - values) for c in (-0.5, 1.5)]
+
+
+def above(params, x, frame, moved=None):
+    """Values without biases and gradients of each layer; `moved` (layer, unit) stands on level."""
+    z, dz, found = x, frame, []
+    for i, (W, b) in enumerate(params):
+        values, gradients = z @ W, dz @ W
+        found.append((values, gradients))
+        h = values + b
+        slope = bent(h)[1]
+        if moved is not None and moved[0] == i:
+            h, slope = h.copy(), slope.copy()
+            h[moved[1]], slope[moved[1]] = moved[2], 0.0
+        z, dz = bent(h)[0], slope * gradients
+    return found
+
+
+def test_one_network_at_one_point_by_its_definition():
+    # A set so small that everything is constant on it; two directions that are not orthogonal.
+    net = MLP((3, 4, 3, 2), laws.Gaussian(1.5), LAWS, KINKS, dtype="float64")
+    origin, directions, half = np.array([0.3, -0.8, 0.5]), PLANE[1:], 1e-9
+    frame = np.linalg.qr(directions.T)[0].T
+    area = np.linalg.norm(np.cross(*directions)) * (2 * half) ** 2
+    options = {"key": KEY, "draws": 2, "points": 2}
+    walls = boundary_volume(net, origin, directions, half, **options)
+    pairs = boundary_volume(net, origin, directions, half, codimension=2, **options)
+    one, two = np.zeros(3), np.zeros(3)
+    for params in each(drawn(net, 2)):
+        layers = above(params, origin, frame)
+        for i, (values, gradients) in enumerate(layers):
+            norms, rho = np.linalg.norm(gradients, axis=0), densities(LAWS[i], values)
+            one[i] += (norms * sum(rho)).sum()
+            for j, k in itertools.combinations(range(len(values)), 2):
+                two[i] += abs(np.linalg.det(gradients[:, [j, k]])) * sum(rho)[j] * sum(rho)[k]
+            for j, (level, at) in itertools.product(
+                range(len(values)), zip((-0.5, 1.5), rho, strict=True)
+            ):
+                higher = above(params, origin, frame, (i, j, level))
+                for m in range(i + 1, 3):
+                    spans = [
+                        abs(np.linalg.det(np.stack([gradients[:, j], g], axis=1)))
+                        for g in higher[m][1].T
+                    ]
+                    two[m] += at[j] * (spans * sum(densities(LAWS[m], higher[m][0]))).sum()
+    np.testing.assert_allclose(walls.mean, area * one / 2, rtol=1e-6)
+    np.testing.assert_allclose(pairs.mean, area * two / 2, rtol=1e-6)
 
 
 def test_the_number_of_the_theory_sheet():
@@ -104,6 +180,18 @@ def test_boundaries_of_the_function_alone():
     assert abs(every.mean.sum() - counts.mean()) > 10 * error
     share = theory.good_probability(net.widths)
     assert np.all(np.abs(found.mean - share * every.mean) < 4 * np.hypot(found.sem, every.sem))
+
+
+def test_a_share_of_the_boundaries_is_of_the_function():
+    net = MLP((1, 3, 2), laws.Gaussian(2.0), laws.Gaussian(0.6))
+    some = {"key": KEY, "draws": 4000, "points": 4}
+    found = boundary_volume(net, [0.0], [[1.0]], good=True, **some)
+    every = boundary_volume(net, [0.0], [[1.0]], **some)
+    error = np.hypot(found.sem, every.sem)
+    share = theory.good_probability(net.widths)
+    assert share[0] < 0.8
+    assert np.all(np.abs(found.mean - share * every.mean) < 4 * error)
+    assert every.mean[0] - found.mean[0] > 10 * error[0]
 
 
 def test_bounds_hold_and_have_power():

@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 import types
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxexpr import MLP, Interrupted, curves, estimate, laws, runner
+from jaxexpr import MLP, Interrupted, checkpoint, curves, estimate, laws, runner
 from jaxexpr.checkpoint import load_gathered, save_gathered, write_atomically
 from jaxexpr.moments import Gathered, Moments
 
@@ -96,6 +98,126 @@ def test_a_writer_replaces_the_file_in_one_step(tmp_path):
     assert seen == [None, "first"]  # until it is whole, readers see what was there
     assert path.stat().st_mode & 0o777 == 0o644
     assert list(path.parent.iterdir()) == [path]
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from jaxexpr.checkpoint import write_atomically
+
+def slowly(temporary):
+    temporary.write_text("slow")
+    print(temporary, flush=True)
+    while not Path(sys.argv[2]).exists():
+        time.sleep(0.02)
+
+write_atomically(Path(sys.argv[1]), slowly)
+"""
+
+
+def test_what_a_killed_writer_left_is_cleared_and_what_a_living_one_writes_is_not(tmp_path, root):
+    path, stop = tmp_path / "kept.npz", tmp_path / "stop"
+    command = [sys.executable, "-c", WRITER, str(path), str(stop)]
+    writers = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) for _ in range(2)
+    ]
+    killed, alive = (Path(writer.stdout.readline().strip()) for writer in writers)
+    writers[0].kill()
+    writers[0].wait()
+    assert killed.exists() and alive.exists()
+    write_atomically(path, lambda temporary: temporary.write_text("quick"))
+    assert path.read_text() == "quick"
+    assert not killed.parent.exists()
+    assert alive.read_text() == "slow"
+    stop.touch()
+    assert writers[1].wait() == 0
+    assert path.read_text() == "slow"
+    assert sorted(tmp_path.iterdir()) == [path, stop]
+    for writer in writers:
+        writer.stdout.close()
+
+
+def left(folder: Path, host: str, days: float, name: str = "kept.npz") -> Path:
+    """What a writer on some machine may have left so many days ago."""
+    own = folder / f".{name}.{host}.abcd_123.unfinished"
+    own.mkdir()
+    (own / name).write_text("half")
+    then = time.time() - days * 24 * 3600
+    for part in (own / name, own):
+        os.utime(part, (then, then))
+    return own
+
+
+@pytest.mark.parametrize("locks", [True, False])
+def test_only_age_tells_of_writers_elsewhere(tmp_path, monkeypatch, locks):
+    here = checkpoint._host()
+    old, new = left(tmp_path, "0" * 8, 1.1), left(tmp_path, "1" * 8, 0.9)
+    own = left(tmp_path, here, 0.9)
+    others = left(tmp_path, "0" * 8, 1.1, "another.npz")
+    strange = tmp_path / ".kept.npz.unfinished"
+    strange.mkdir()
+    if not locks:  # as on Windows
+        monkeypatch.setitem(sys.modules, "fcntl", None)
+    path = tmp_path / "kept.npz"
+    write_atomically(path, lambda temporary: temporary.write_text("whole"))
+    assert path.read_text() == "whole"
+    assert not old.exists() and new.exists() and others.exists() and strange.exists()
+    assert own.exists() == (not locks)
+    checkpoint.clear_unfinished(tmp_path)
+    assert not others.exists() and new.exists() and strange.exists()
+
+
+def test_a_writer_that_was_cleared_before_its_lock_begins_again(tmp_path, monkeypatch):
+    original, calls = checkpoint._locked, itertools.count()
+
+    def late(folder: Path, *, wait: bool):
+        if wait and next(calls) == 0:
+            folder.rmdir()
+        return original(folder, wait=wait)
+
+    monkeypatch.setattr(checkpoint, "_locked", late)
+    path = tmp_path / "kept.npz"
+    write_atomically(path, lambda temporary: temporary.write_text("whole"))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_one_after_the_other_in_a_folder(tmp_path):
+    order: list[str] = []
+
+    def second() -> None:
+        with checkpoint.alone_in(tmp_path):
+            order.append("second")
+
+    with checkpoint.alone_in(tmp_path):
+        other = threading.Thread(target=second)
+        other.start()
+        other.join(0.2)
+        order.append("first")
+    other.join()
+    assert order == ["first", "second"]
+
+
+def test_a_file_is_on_the_disk_before_it_is_in_its_place(tmp_path, monkeypatch):
+    """Written beside the file, so that one step can replace it; synced, or a crash empties it."""
+    path, done = tmp_path / "kept.npz", []
+    path.write_text("old")
+    sync, replace = os.fsync, os.replace
+
+    def synced(handle: int) -> None:
+        done.append(("synced", os.fstat(handle).st_ino))
+        sync(handle)
+
+    def replaced(source: Path, target: Path) -> None:
+        assert Path(source).parent.parent == tmp_path and path.read_text() == "old"
+        done.append(("replaced", os.stat(source).st_ino))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    write_atomically(path, lambda temporary: temporary.write_text("new"))
+    number = path.stat().st_ino
+    assert done == [("synced", number), ("replaced", number)]
+    assert path.read_text() == "new"
 
 
 def test_round_trip(tmp_path):

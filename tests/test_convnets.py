@@ -18,6 +18,7 @@ from jaxexpr import (
     kernel,
     laws,
     measure,
+    trajectory,
 )
 
 KEY = jax.random.key(5)
@@ -121,7 +122,7 @@ def test_given_parameters_may_be_traced():
     net = network()
     with jax.enable_x64(True):
         params = jax.tree.map(jnp.asarray, drawn(net))
-        options = {"net": net, "probes": "length", "method": "tangent", "points": 5}
+        options = {"net": net, "probes": "length", "method": "grid", "points": 5}
 
         def last(scale):
             first, *others = params
@@ -132,6 +133,16 @@ def test_given_parameters_may_be_traced():
         np.testing.assert_allclose(value, measure(params, LINE, **options)["length"][-1])
         step = (last(1 + 1e-6) - last(1 - 1e-6)) / 2e-6
         assert float(slope) == pytest.approx(float(step), rel=1e-5)
+
+
+def test_trajectory_is_what_apply_computes():
+    net = network()
+    params = drawn(net)
+    images = trajectory(params, LINE, net=net, points=3)
+    assert [x.shape for x in images] == [(3, *net.input_shape), *((3, *op.shape) for op in net.ops)]
+    with jax.enable_x64(True):
+        for x, last in zip(images[0], images[-1], strict=True):
+            np.testing.assert_allclose(net.activation(last), net.apply(params, x), rtol=1e-9)
 
 
 def test_a_network_of_dense_layers_is_an_mlp():
@@ -191,7 +202,8 @@ def test_the_named_architecture():
     convs, pool, dense = "PlacedConv", "PlacedPool", "PlacedDense"
     assert kinds == [convs, convs, pool, convs, convs, convs, pool, dense, dense]
     assert net.widths[0] == 32 * 32 * 3
-    assert net.ops[6].shape == (8, 8, 64)
+    shapes = [(32, 32, 32)] * 2 + [(16, 16, 32)] + [(16, 16, 64)] * 3 + [(8, 8, 64)]
+    assert [op.shape for op in net.ops] == [*shapes, (384,), (192,)]
 
 
 @pytest.mark.parametrize(
@@ -207,7 +219,7 @@ def test_the_named_architecture():
         (lambda: network([Dense(4), Pool(2)]), r"layers\[1\] needs images"),
         (lambda: network([Pool(2)]), "layers hold no weights"),
         (lambda: network([]), r"layers=\[\]"),
-        (lambda: network([4]), r"layers\[0\]=4 is no layer"),
+        (lambda: network([4]), r"layers\[0\]=4 is not a layer"),
         (lambda: network(shape=(8, 8)), r"input_shape=\(8, 8\): give \(height, width, channels\)"),
         (
             lambda: ConvNet((8, 8, 2), LAYERS, [laws.Gaussian(1.0)] * 2, laws.Zero()),
@@ -247,3 +259,6 @@ def test_a_convolution_in_loops_is_the_same(layer, rng):
     rows = jnp.asarray(rng.normal(size=(6, 9 * 7 * 2)), jnp.float32)
     found, expected = op.product_in_loops(weights)(rows), op.product(weights)(rows)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    # A place's sum runs over its patch, in the order of the kernel's entries.
+    sums = np.asarray(op.patches(rows)) @ np.asarray(weights)
+    np.testing.assert_allclose(sums.reshape(6, -1), expected, rtol=1e-4, atol=1e-4)

@@ -15,8 +15,10 @@ from jaxexpr import (
     kernel,
     laws,
     measure,
+    noise,
     perturbations,
 )
+from jaxexpr.perturbations import DIRECTION
 from jaxexpr.theory import gaussian_growth, mean_field_growth
 
 KEY = jax.random.key(2)
@@ -207,6 +209,49 @@ def test_perturbations_grow_by_the_remaining_depth():
         means, errors = (np.diagonal(x, remaining)[1:] for x in (made.mean, made.sem))
         assert np.all(errors < 0.01 * means)
         assert np.all(np.abs(means - means[0]) < 4.5 * np.hypot(errors, errors[0]))
+
+
+@pytest.mark.parametrize("sigma", [1.0, 1e12])
+def test_perturbations_are_directions_sent_through_the_layers_above(sigma):
+    # Narrow layers, some of them dead; biases that are as large as the weights, or lost beside.
+    net = MLP((3, 4, 2, 2, 3), laws.Gaussian(sigma), laws.Gaussian(2.0), dtype="float64")
+    point, draws, seen = np.array([0.5, -1.0, 2.0]), 6, []
+    made = perturbations(net, point, key=KEY, draws=draws)
+
+    def parts(key):
+        """The network and the directions of this key."""
+        words = [
+            noise.words(noise.child(noise.seed(key), i, DIRECTION), (1, width)).second
+            for i, width in enumerate(net.widths[1:])
+        ]
+        return net.init(key), [noise.normal(w, jnp.dtype("float64"))[0] for w in words]
+
+    keys = jnp.stack([jax.random.fold_in(KEY, i) for i in range(draws)])
+    with jax.enable_x64(True):
+        drawn = jax.tree.map(np.asarray, jax.jit(jax.vmap(parts))(keys))
+    for number in range(draws):
+        params, moved = jax.tree.map(lambda x: x[number], drawn)  # noqa: B023
+        z, open_, ratios = point, [], np.full((4, 4), np.nan)
+        for W, b in params:
+            h = z @ W + b
+            z, open_ = np.maximum(h, 0), [*open_, h > 0]
+        for first in range(4):
+            d = moved[first] / np.linalg.norm(moved[first])
+            ratios[first, first] = 1.0
+            for last in range(first + 1, 4):
+                d = (d @ params[last][0]) * open_[last]
+                ratios[first, last] = np.linalg.norm(d)
+        seen.append(ratios)
+    seen = np.array(seen)
+    means = np.where(np.tri(4, k=-1) == 1, np.nan, np.nan_to_num(seen).mean(axis=0))
+    np.testing.assert_allclose(made["perturbation"].mean, means, rtol=1e-9)
+    assert np.any(seen == 0)
+    logs = np.log(np.where(seen > 0, seen, 1.0))
+    counts = (seen > 0).sum(axis=0)
+    assert made["log_perturbation"].n.tolist() == counts.tolist()
+    some = counts > 0
+    mean = logs.sum(axis=0)[some] / counts[some]
+    np.testing.assert_allclose(made["log_perturbation"].mean[some], mean, rtol=1e-9, atol=1e-12)
 
 
 def test_perturbations_of_relu_networks_follow_the_exact_law():

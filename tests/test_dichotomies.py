@@ -16,15 +16,15 @@ NET = MLP(WIDTHS, laws.Gaussian(4.0), BIASES, "hard_tanh", dtype="float64")
 INPUTS = RNG.normal(size=(5, 6))
 
 
-def labels_on(net, key, inputs, layer, t):
-    """Signs of the first unit of every layer from `layer` on, in NumPy: ``(layers, t, inputs)``."""
+def labels_on(net, key, inputs, layer, t, unit=0):
+    """Signs of one unit of every layer from `layer` on, in NumPy: ``(layers, t, inputs)``."""
     with jax.enable_x64(True):
         params = [(np.asarray(W), np.asarray(b)) for W, b in net.init(key)]
         fan_in, width = params[layer][0].shape
         spec, seed = net.layer(layer), noise.seed(key)
         words = noise.words(noise.child(seed, layer, MOVING), (fan_in, width))
-        unit = spec.weights.unit(words, jnp.dtype(net.dtype))
-        other = np.asarray(spec.weight_scale(fan_in, jnp.dtype(net.dtype)) * unit)
+        turned = spec.weights.unit(words, jnp.dtype(net.dtype))
+        other = np.asarray(spec.weight_scale(fan_in, jnp.dtype(net.dtype)) * turned)
     phi = {"hard_tanh": lambda h: np.clip(h, -1, 1), "relu": lambda h: np.maximum(h, 0)}
     phi = phi[net.activation.name]
     z = inputs
@@ -32,10 +32,10 @@ def labels_on(net, key, inputs, layer, t):
         z = phi(z @ W + b)
     W, b = params[layer]
     h = np.cos(t)[:, None, None] * (z @ W) + np.sin(t)[:, None, None] * (z @ other) + b
-    found = [h[:, :, 0] > 0]
+    found = [h[:, :, unit] > 0]
     for W, b in params[layer + 1 :]:
         h = phi(h) @ W + b
-        found.append(h[:, :, 0] > 0)
+        found.append(h[:, :, unit] > 0)
     return np.stack(found)
 
 
@@ -55,6 +55,24 @@ def test_exact_counts_are_those_of_a_very_fine_grid(activation, layer):
     np.testing.assert_allclose(made["flips"].mean[layer:], flips.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(made["dichotomies"].mean[layer:], counts.mean(axis=0), rtol=1e-12)
     assert made["flips"].method == "exact"
+
+
+def test_a_grid_counts_what_is_on_it_and_on_half_of_it():
+    net = MLP((6, 5, 5, 5), laws.Gaussian(4.0), BIASES, "hard_tanh", dtype="float64")
+    options = {"method": "grid", "points": 34, "readouts": 2}
+    made = dichotomies(net, INPUTS, key=KEY, draws=2, swept=1, **options)
+    t, seen = np.linspace(0, 2 * np.pi, 34), []
+    half = np.array([*range(0, 34, 2), 33])
+    for number, unit in np.ndindex(2, 2):
+        labels = labels_on(net, jax.random.fold_in(KEY, number), INPUTS, 1, t, unit)
+        looks = [labels, labels[:, half]]
+        counts = [[len(np.unique(rows, axis=0)) for rows in look] for look in looks]
+        flips = [(look[:, 1:] != look[:, :-1]).sum(axis=(1, 2)) for look in looks]
+        seen.append([counts, flips])
+    seen = np.mean(seen, axis=0)  # (numbers, looks, layers)
+    for name, (fine, rough) in zip(("dichotomies", "flips"), seen, strict=True):
+        np.testing.assert_allclose(made[name].mean[1:], fine, rtol=1e-12)
+        np.testing.assert_allclose(made[name].discretisation[1:], np.abs(rough - fine), rtol=1e-12)
 
 
 def test_a_grid_converges_to_the_exact_counts_and_says_so():
@@ -204,3 +222,13 @@ def test_forty_points_take_two_words():
     seen = [np.unique(np.packbits(row, axis=1), axis=0).shape[0] for row in labels]
     assert made[0] == seen[0] == 80
     np.testing.assert_allclose(made, seen, rtol=0.01)
+
+
+def test_each_label_flips_twice_on_a_circle():
+    """Without biases a label is the sign of a sine: exact counts over all four quarter turns."""
+    net = MLP((3, 4), laws.Gaussian(1.5), laws.Zero())
+    points = np.random.default_rng(0).normal(size=(5, 3))
+    found = dichotomies(net, points, key=jax.random.key(0), draws=8)
+    assert found["flips"].method == "exact"
+    assert found["flips"].mean.tolist() == found["dichotomies"].mean.tolist() == [10.0]
+    assert found["flips"].sem.tolist() == [0.0]

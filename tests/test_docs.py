@@ -5,6 +5,7 @@ import io
 import itertools
 import re
 import shlex
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ import matplotlib
 import pytest
 
 import jaxexpr
+from jaxexpr import exact, plotting, results, training
 from sims.presets import CATALOGUE, PRESETS
 
 matplotlib.use("agg")
@@ -160,3 +162,45 @@ def test_the_version_is_the_same_everywhere():
     version = jaxexpr.__version__
     assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text()
     assert re.search(rf"^## \[{re.escape(version)}\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
+
+
+@pytest.mark.parametrize("part", [exact, training], ids=lambda part: part.__name__)
+def test_every_name_of_a_part_is_in_the_table_of_names(part):
+    table = (ROOT / "docs" / "index.md").read_text()
+    assert [name for name in part.__all__ if f"`{name}`" not in table] == []
+
+
+@pytest.mark.parametrize("name", [*jaxexpr.__all__, "results", "plotting", "training"])
+def test_every_public_name_is_in_the_table_of_names(name):
+    assert re.search(rf"`(jaxexpr\.)?{name}`", (ROOT / "docs" / "index.md").read_text())
+
+
+@pytest.mark.parametrize("page", WORDS, ids=label)
+def test_dotted_names_on_the_pages_exist(page):
+    modules = {
+        "exact": exact, "theory": jaxexpr.theory, "training": training, "curves": jaxexpr.curves,
+        "laws": jaxexpr.laws, "results": results, "plotting": plotting,
+        "datasets": jaxexpr.datasets, "track": training.track,
+    }  # fmt: skip
+    named = re.findall(rf"`(?:jaxexpr\.)?({'|'.join(modules)})\.(\w+)", page.read_text())
+    files = {"csv", "json", "nc", "py", "md", "png", "toml", "txt"}
+    missing = {
+        f"{module}.{name}"
+        for module, name in named
+        if name not in files and not hasattr(modules[module], name)
+    }
+    assert missing == set(), page.name
+
+
+@pytest.mark.parametrize("page", WORDS, ids=label)
+def test_files_on_the_pages_exist(page):
+    text = outside_fences(page.read_text())
+    named = set(re.findall(r"`((?:\w+/)*\w+\.py)`", text))
+    for name in named - {"utils.py", "sims/presets/PAPER.py", "sims/WHAT.py"}:  # patterns
+        places = [ROOT / name, *(ROOT / "jaxexpr").rglob(name), *(ROOT / "sims").rglob(name)]
+        assert any(place.is_file() for place in places), f"{page.name} names {name}"
+
+
+def test_the_documentation_tools_are_pinned():
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    assert groups["docs"] and all("==" in requirement for requirement in groups["docs"])

@@ -141,7 +141,8 @@ def test_kernel_inside_jit_vmap_scan_and_grad(segment):
         assert jax.grad(mean_log_growth)(1.7, law) == pytest.approx(1 / 1.7, rel=1e-5)
 
     def length(x1):
-        return kernel(NET, curves.line(jnp.zeros(6), x1), points=5)(KEY)["length"][-1]
+        line = curves.line(jnp.zeros(6), x1)
+        return kernel(NET, line, method="grid", points=5)(KEY)["length"][-1]
 
     x1 = jnp.arange(1.0, 7.0)
     slope, step = jax.grad(length)(x1), 1e-2 * jnp.eye(6)[2]
@@ -263,6 +264,20 @@ def test_trajectory_is_the_network_by_hand(rng):
     for image, expected in zip(images, (x, first, second), strict=True):
         assert image.dtype == np.float64
         np.testing.assert_allclose(image, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("look", [measure, trajectory])
+def test_an_activation_beside_a_network_is_refused(look):
+    """It was ignored."""
+    net = MLP((3, 5), laws.Gaussian(1.0), laws.Zero(), "tanh")
+    params, curve = net.init(KEY), curves.arc([1.0, 0, 0], [0, 1.0, 0])
+    with pytest.raises(ValueError, match="activation='relu' beside net.*'tanh'.*leave one"):
+        look(params, curve, net=net, activation="relu")
+    with pytest.raises(ValueError, match="net=3 is not a network"):
+        look(params, curve, net=3)
+    by_net, by_name = look(params, curve, net=net), look(params, curve, activation="tanh")
+    for a, b in zip(jax.tree.leaves(by_net), jax.tree.leaves(by_name), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_projections_are_principal_planes(rng):

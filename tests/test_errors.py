@@ -130,7 +130,7 @@ CASES = {
         (lambda: net(weights=[UNIT, 2.0]), "weights[1]", "2.0", NAMED),
         (lambda: net(activation="rleu"), "activation", "'rleu'", "did you mean 'relu'"),
         (lambda: net(activation="hardtanh"), "activation", "'hardtanh'", "mean 'hard_tanh'"),
-        (lambda: net(activation=jnp.tanh), "activation", "tanh", "choose one of relu"),
+        (lambda: net(activation=jnp.tanh), "activation", "tanh", "give 'tanh', or"),
         (lambda: net(dtype="float16"), "dtype", "'float16'", "choose one of float32, float64"),
         (lambda: net(dtype=None), "dtype", "None", "choose one of float32, float64"),
         (
@@ -516,9 +516,9 @@ def test_bounds_of_any_numbers(bound):
 def test_near_misses_are_suggested_and_far_ones_are_not(name, near):
     with pytest.raises(ValueError, match=f"did you mean '{near}'"):
         activations.get(name)
-    assert not difflib.get_close_matches("softplus", activations.NAMES, n=1)
+    assert not difflib.get_close_matches("maxout", activations.NAMES, n=1)
     with pytest.raises(ValueError, match="linear, leaky_relu$"):
-        activations.get("softplus")
+        activations.get("maxout")
 
 
 def test_double_precision_takes_what_single_cannot_hold():

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxexpr import MLP, crossings, curves, estimate, kernel, laws, measure
+from jaxexpr import MLP, crossings, curves, estimate, kernel, kernels, laws, measure
 from jaxexpr.exact.pieces import pieces
 from jaxexpr.exact.room import Block, grown, lacks, shortened, widened
 from jaxexpr.exactly import first_room, measured
@@ -73,7 +73,12 @@ def test_kernel_measure_and_pieces_see_one_network():
     )
 
 
-def test_networks_that_need_more_room_are_measured_again():
+def test_networks_that_need_more_room_are_measured_again(monkeypatch):
+    def small(*arguments, **options):
+        room = first_room(*arguments, **options)
+        return room._replace(plan=tuple(b._replace(new=8, size=10) for b in room.plan))
+
+    monkeypatch.setattr(kernels, "first_room", small)
     net = MLP((16, 16, 16), laws.Gaussian(8.0), laws.Gaussian(1.0), "hard_tanh", dtype="float64")
     curve = curves.line(*4 * np.random.default_rng(1).normal(size=(2, 16)))
     found = estimate(net, curve, key=KEY, draws=12, probes=COUNTS, method="exact")

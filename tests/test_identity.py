@@ -78,6 +78,70 @@ def test_jitted_functions_and_large_mappings_are_told_apart():
     assert digest({"a": large}) != digest({"a": other})
 
 
+SETTINGS = {"factor": 2.0}
+
+
+class Scaled:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __repr__(self):
+        return f"Scaled({self.factor})"
+
+    def value(self, x):
+        return self.factor * x
+
+
+def with_option(c):
+    def function(x, *, factor=c):
+        return factor * x
+
+    return function
+
+
+FACTOR = 1.0
+
+
+def with_inner():
+    return digest(lambda x: [(lambda z: FACTOR * z)(y) for y in x])
+
+
+def test_no_two_values_run_together():
+    values = [
+        (1, 23), (12, 3), (123,), ((1, 2), 3), (1, (2, 3)), (1, 2, 3), ("a", "b"), ("ab",),
+        (1.5, 2), ({"a": 1}, 2), ({"a": (1, 2)},), np.zeros(4), np.zeros((2, 2)),
+        np.zeros(4, np.int64), np.zeros(8, np.float32), np.zeros(0), (), None, True, 1,
+    ]  # fmt: skip
+    assert len({digest(value) for value in values}) == len(values)
+    assert len({digest(1, 23), digest(12, 3), digest(1, 2, 3)}) == 3
+    assert digest(lambda x: 1 * x + 23) != digest(lambda x: 12 * x + 3)
+
+
+def test_all_that_a_function_depends_on_is_told_apart(monkeypatch):
+    assert digest(with_option(1.0)) == digest(with_option(1.0)) != digest(with_option(2.0))
+    assert digest(Scaled(1.0).value) == digest(Scaled(1.0).value) != digest(Scaled(2.0).value)
+
+    def told():
+        return with_inner(), digest(lambda x: SETTINGS["factor"] * x)
+
+    inner, outer = told()
+    assert told() == (inner, outer)
+    monkeypatch.setitem(SETTINGS, "factor", 3.0)
+    assert told()[1] != outer
+    monkeypatch.setitem(globals(), "FACTOR", 2.0)
+    assert told()[0] != inner
+
+
+def test_domains_and_streams_of_keys_are_told_apart():
+    def along(t):
+        return jnp.stack([t, t])
+
+    halves = [curves.from_function(along, domain=(0.0, end)) for end in (1.0, 2.0)]
+    assert mark(curve=halves[0]) != mark(curve=halves[1])
+    keys = [jax.random.key(7), jax.random.key(7, impl="rbg"), jax.random.key(8)]
+    assert len({mark(key=key) for key in keys}) == 3
+
+
 def test_the_same_thing_made_twice_is_the_same():
     for name, make in DIFFERENT.items():
         assert make() == make(), name

@@ -819,3 +819,13 @@ def test_bad_input_is_named(case):
     with pytest.raises(ValueError) as caught:
         call()
     assert message in str(caught.value)
+
+
+def test_a_maximum_has_the_error_of_the_larger_one():
+    """The larger value is 0.3 but for rounding: what comes after must not see it bend."""
+
+    def f(x):
+        noisy = (x[0] * 1e8 + 0.3) - x[0] * 1e8
+        return jax.nn.relu(jnp.maximum(1e-3 * x[0] - 1, noisy) - 0.3)
+
+    assert pieces_of(f, np.array([1.0]), np.array([3.0])).count == 1

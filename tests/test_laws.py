@@ -4,8 +4,10 @@ Statistical checks have fixed keys and are gated in standard errors. With 4e6 dr
 4.5 standard errors is below 0.5 % of a dense law's scale.
 """
 
+import dataclasses
 import functools
 import itertools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -136,6 +138,109 @@ def test_mask_and_value_are_independent():
         error = np.sqrt(kept.var() / kept.size + dropped.var() / dropped.size)
         assert abs(kept.mean() - dropped.mean()) < GATE * error
     np.testing.assert_allclose(drawn("sparse_gaussian"), np.where(mask, values, 0), rtol=1e-6)
+
+
+@dataclasses.dataclass(frozen=True)
+class StudentT(laws.Law):
+    """Student's t with nu degrees of freedom (Bailey 1994): it takes both words."""
+
+    sigma: float
+    nu: float
+
+    @property
+    def scale(self):
+        return self.sigma
+
+    def unit(self, words, dtype):
+        u, v = noise.unit_interval(words.first, dtype), noise.symmetric(words.second, dtype)
+        return jnp.sqrt(self.nu * (u ** (-2.0 / self.nu) - 1)) * jnp.cos(np.pi * v)
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstWord(laws.Law):
+    """Uniform on (-1, 1), of the word that most laws leave."""
+
+    scale = 1.0
+
+    def unit(self, words, dtype):
+        return noise.symmetric(words.first, dtype)
+
+
+def correlated(law, density, key):
+    """Correlation of the mask with the size of the values that the dense law has there."""
+    dense = np.abs(np.asarray(law.sample(key, (1000, 1000)), np.float64)).ravel()
+    kept = np.asarray(Sparse(law, density).sample(key, (1000, 1000))).ravel() != 0
+    ranks = stats.rankdata(dense)
+    return np.corrcoef(ranks, kept)[0, 1] * np.sqrt(dense.size)
+
+
+def test_a_sparse_law_of_both_words_has_its_moments():
+    law, density = StudentT(1.0, 12.0), 0.3
+    weights = np.asarray(Sparse(law, density).sample(KEY, (1000, 1000)), np.float64).ravel()
+    assert_mean(weights**2, density * 12 / 10)
+    assert_mean((weights != 0).astype(float), density)
+    assert abs(correlated(law, density, KEY)) < GATE
+    kept = weights[weights != 0]
+    assert stats.kstest(kept, stats.t(12).cdf).pvalue > P_VALUE
+    with jax.enable_x64(True):
+        double = np.asarray(Sparse(law, density).sample(KEY, (20, 20), "float64"))
+    np.testing.assert_allclose(weights.reshape(1000, 1000)[:20, :20], double, rtol=1e-3, atol=1e-5)
+
+
+def test_a_sparse_law_of_both_words_keeps_the_rest():
+    law = StudentT(2.0, 8.0)
+    np.testing.assert_array_equal(small(Sparse(law, 1.0)), small(law))
+    low, high = small(Sparse(law, np.array([0.3, 0.6])))
+    np.testing.assert_array_equal(low[low != 0], high[low != 0])
+    masks = [small(Sparse(StudentT(2.0, nu), 0.5)) != 0 for nu in (5.0, 8.0)]
+    np.testing.assert_array_equal(*masks)
+
+
+def test_a_mask_takes_the_word_that_the_law_leaves():
+    words = noise.words(noise.seed(KEY), (40, 30))
+    numbers = [np.asarray(noise.unit_interval(word, jnp.float32)) for word in words]
+    np.testing.assert_array_equal(small(Sparse(Gaussian(1.0), 0.3)) != 0, numbers[0] < 0.3)
+    np.testing.assert_array_equal(small(Sparse(FirstWord(), 0.3)) != 0, numbers[1] < 0.3)
+    own = small(Sparse(StudentT(1.0, 5.0), 0.3)) != 0
+    assert all(0.3 < (own == (number < 0.3)).mean() < 0.7 for number in numbers)
+
+
+def test_layers_draw_masks_of_their_own_bits():
+    net = MLP((400, 400), Sparse(StudentT(1.0, 12.0), 0.3), Zero())
+    ((weights, _),) = net.init(KEY)
+    assert_mean(20**2 * np.asarray(weights, np.float64).ravel() ** 2, 0.3 * 12 / 10)
+
+
+# Laws that are wrong
+
+
+def wrong(unit, name="Wrong"):
+    space = {"scale": 1.0, "unit": unit}
+    return dataclasses.dataclass(frozen=True)(type(name, (laws.Law,), space))()
+
+
+@pytest.mark.parametrize(
+    ("law", "message"),
+    [
+        (wrong(lambda self, words, dtype: noise.symmetric(words, dtype)), "words.second"),
+        (wrong(lambda self, words, dtype: noise.normal(words, dtype)), "words.second"),
+        (wrong(lambda self, words, dtype: noise.unit_interval(words, dtype)), "words.second"),
+        (wrong(lambda self, words, dtype: jnp.zeros((), dtype)), "shape () for words of shape (3,"),
+        (wrong(lambda self, words, dtype: jnp.zeros((2, 3), dtype)), "shape (2, 3)"),
+        (wrong(lambda self, words, dtype: words.second), "uint32 where float32"),
+        (wrong(lambda self, words, dtype: words), "returns a Words"),
+        (type("Plain", (laws.Law,), {"scale": 1.0})(), "@dataclasses.dataclass(frozen=True)"),
+    ],
+)
+def test_what_is_wrong_with_a_law_is_said(law, message):
+    uses = (
+        lambda: law.sample(KEY, (3, 4)),
+        lambda: Sparse(law, 0.5).sample(KEY, (3, 4)),
+        lambda: MLP((3, 4), law, Zero()).init(KEY),
+    )
+    for use in uses:
+        with pytest.raises(ValueError, match=re.escape(message)):
+            use()
 
 
 # Shared draws

@@ -1,13 +1,19 @@
 """Mean field theory: published values, draws, and wide networks."""
 
+import itertools
+import math
+
 import jax
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import erf
 
 from jaxexpr import MLP, curves, estimate, laws, theory
-from jaxexpr.activations import piecewise_linear
+from jaxexpr.activations import leaky_relu, piecewise_linear
 
+KINKS = piecewise_linear([-0.5, 0.2, 1.5], [0.3, -2.0, 1.0, 0.1], name="kinks")
+STEEP = leaky_relu(-1.7)
 FUNCTIONS = {
     "relu": lambda h: np.maximum(h, 0),
     "leaky_relu": lambda h: np.where(h > 0, h, 0.01 * h),
@@ -16,6 +22,10 @@ FUNCTIONS = {
     "tanh": np.tanh,
     "erf": erf,
     "linear": lambda h: h,
+}
+UNLIKE = FUNCTIONS | {
+    "steep": lambda h: np.where(h > 0, h, -1.7 * h),
+    "kinks": lambda h: np.interp(h, [-50.5, -0.5, 0.2, 1.5, 51.5], [-14.0, 1.0, -0.4, 0.9, 5.9]),
 }
 
 
@@ -109,17 +119,93 @@ def test_wide_networks_grow_as_mean_field_says(activation, sigma):
     np.testing.assert_allclose(made["growth"].mean, expected, rtol=0.03)
 
 
-def test_curvature_by_draws():
-    h = np.random.default_rng(1).normal(size=2_000_000) * np.sqrt(1.7)
-    for activation, slope, bend in (
-        ("erf", lambda h: 2 / np.sqrt(np.pi) * np.exp(-h * h),
-         lambda h: -4 / np.sqrt(np.pi) * h * np.exp(-h * h)),
-        ("tanh", lambda h: 1 - np.tanh(h) ** 2,
-         lambda h: -2 * np.tanh(h) * (1 - np.tanh(h) ** 2)),
+KNOWN = {"steep": STEEP, "kinks": KINKS}
+CORNERS = {"hard_tanh": (-1.0, 1.0), "kinks": (-0.5, 0.2, 1.5)}
+
+
+def normal_mean(function, std, corners=(0.0,)):
+    """The mean of ``function(N(0, std^2))`` by Gauss and Legendre between corners."""
+    x, w = np.polynomial.legendre.leggauss(120)
+    edges = [-9 * std, *(c for c in corners if abs(c) < 9 * std), 9 * std]
+    total = 0.0
+    for a, b in itertools.pairwise(edges):
+        h = (a + b) / 2 + (b - a) / 2 * x
+        total += (b - a) / 2 * (w @ (function(h) * stats.norm.pdf(h, scale=std)))
+    return total
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_maps_of_length_and_slope_by_integration(name):
+    phi, f, corners = KNOWN.get(name, name), UNLIKE[name], CORNERS.get(name, (0.0,))
+    q, sigma_w, sigma_b = 1.4, 1.3, 0.6
+    length = sigma_w**2 * normal_mean(lambda h: f(h) ** 2, q**0.5, corners) + sigma_b**2
+    assert theory.length_map(q, sigma_w, sigma_b, phi) == pytest.approx(length, rel=1e-9)
+    step = 1e-5  # no node is so near to a corner
+    chi = sigma_w**2 * normal_mean(
+        lambda h: ((f(h + step) - f(h - step)) / (2 * step)) ** 2, q**0.5, corners
+    )
+    assert theory.chi_1(q, sigma_w, phi) == pytest.approx(chi, rel=1e-8)
+
+
+@pytest.mark.parametrize("name", ["relu", "steep", "hard_tanh", "kinks", "tanh", "erf"])
+def test_maps_of_covariance_and_correlation_by_sums(name):
+    phi, f, c = KNOWN.get(name, name), UNLIKE[name], -0.35
+    x = np.linspace(-8, 8, 1201)
+    weights = stats.norm.pdf(x) * (x[1] - x[0])
+    q1, q2, sigma_w, sigma_b = 2.3, 0.6, 1.3, 0.6
+
+    def mean(q1, q2):
+        h = math.sqrt(q2) * (c * x[:, None] + math.sqrt(1 - c * c) * x[None])
+        return weights @ (f(math.sqrt(q1) * x)[:, None] * f(h)) @ weights
+
+    both = sigma_w**2 * mean(q1, q2) + sigma_b**2
+    found = theory.covariance_map(q1, q2, c * math.sqrt(q1 * q2), sigma_w, sigma_b, phi)
+    assert found == pytest.approx(both, rel=3e-5, abs=3e-5)
+    same = (weights * f(math.sqrt(q1) * x) ** 2).sum()
+    correlation = (sigma_w**2 * mean(q1, q1) + sigma_b**2) / (sigma_w**2 * same + sigma_b**2)
+    found = theory.correlation_map(c, q1, sigma_w, sigma_b, phi)
+    assert found == pytest.approx(correlation, rel=1e-4, abs=1e-4)
+
+
+def test_bends_of_smooth_activations_by_integration():
+    kappa, q, sigma_w = 0.8, 1.4, 1.3
+    for name, slope, bend in (
+        ("tanh", lambda h: 1 / np.cosh(h) ** 2, lambda h: -2 * np.tanh(h) / np.cosh(h) ** 2),
+        ("erf", lambda h: 2 / math.sqrt(math.pi) * np.exp(-h * h),
+         lambda h: -4 * h / math.sqrt(math.pi) * np.exp(-h * h)),
     ):  # fmt: skip
-        chi1, chi2 = (1.4**2 * (f(h) ** 2).mean() for f in (slope, bend))
-        exact = theory.curvature_map(0.5, 1.7, 1.4, activation)
-        assert exact == pytest.approx(3 * chi2 / chi1**2 + 0.5 / chi1, rel=5e-3)
+        chi = [
+            sigma_w**2 * normal_mean(lambda h, f=f: f(h) ** 2, math.sqrt(q)) for f in (slope, bend)
+        ]
+        expected = 3 * chi[1] / chi[0] ** 2 + kappa / chi[0]
+        found = theory.curvature_map(kappa, q, sigma_w, name)
+        assert found == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize(("activation", "gain"), [("relu", 0.5), ("abs", 1.0), (STEEP, 1.945)])
+def test_fixed_points_of_homogeneous_activations(activation, gain):
+    # q = gain sigma_w^2 q + sigma_b^2; (1 + 1.7^2) / 2 = 1.945.
+    edge = 1 / math.sqrt(gain)
+    sigma_w, sigma_b = 0.8 * edge, 0.7
+    fixed = sigma_b**2 / (1 - 0.64)
+    assert theory.fixed_length(sigma_w, sigma_b, activation) == pytest.approx(fixed, rel=1e-12)
+    assert theory.fixed_length(sigma_w, 0.0, activation) == 0
+    assert theory.fixed_length(1.01 * edge, 0.0, activation) == np.inf
+    assert theory.edge_of_chaos([0.0, 0.7], activation) == pytest.approx([edge] * 2, rel=1e-12)
+
+
+def test_mean_field_growth_at_unequal_widths():
+    weights = [laws.Gaussian(1.5), laws.Uniform(2.0), laws.Sparse(laws.TwoPoint(3.0), 0.4)]
+    biases = [laws.Gaussian(0.3), laws.Zero(), laws.Uniform(0.9)]
+    net = MLP((4, 7, 3, 5), weights, biases, "tanh")
+    stds = ((1.5, 0.3), (2 / math.sqrt(3), 0.0), (3 * math.sqrt(0.4), 0.9 / math.sqrt(3)))
+    moment, expected = 0.6, []
+    for (w, b), fan_in, width in zip(stds, (4, 7, 3), (7, 3, 5), strict=True):
+        std = math.sqrt(w**2 * moment + b**2)
+        chi = w**2 * normal_mean(lambda h: 1 / np.cosh(h) ** 4, std)
+        expected.append(math.sqrt(chi * width / fan_in))
+        moment = normal_mean(lambda h: np.tanh(h) ** 2, std)
+    np.testing.assert_allclose(theory.mean_field_growth(net, 0.6), expected, rtol=1e-8)
 
 
 @pytest.mark.parametrize(

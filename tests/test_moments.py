@@ -239,4 +239,12 @@ def test_repr_says_mean_and_error_of_every_layer():
     assert first == "  layer 1: 2 +- 0.58"
     assert second == "  layer 2: 3 +- 1 (n=2)"
     sweep = Estimate.of(np.ones((4, 3, 2, 5)), "length")
-    assert repr(sweep) == "<length: 4 networks, samples, 3 x 2 cells, 5 layers>"
+    lines = repr(sweep).splitlines()
+    assert lines[0] == "length: 4 networks, samples, 3 x 2 cells, 5 layers"
+    assert lines[1:] == [
+        f"  cell ({i}, {j}): layer 1: 1 +- 0, layer 5: 1 +- 0" for i in range(3) for j in range(2)
+    ]
+    large = Estimate.of(np.arange(200.0).reshape(2, 100, 1), "length")
+    lines = repr(large).splitlines()
+    assert len(lines) == 8 and lines[4] == "  ..."
+    assert lines[1] == "  cell 0: layer 1: 50 +- 50" and lines[-1].startswith("  cell 99: ")

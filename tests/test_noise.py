@@ -180,13 +180,33 @@ def test_ranges_and_grids(rng, dtype):
     word = np.concatenate([EXTREMES, uint32(rng, 10_000)])
     with jax.enable_x64(dtype == FLOAT64):
         unit, even, normal = (np.asarray(f(jnp.asarray(word), dtype)) for f in MAPS.values())
-    assert unit.min() == 0 and unit.max() == 1 - 2.0**-24
-    np.testing.assert_array_equal(unit.astype(np.float64) * 2**24, word >> 8)
+    assert unit.min() == 2.0**-25 and unit.max() == 1 - 2.0**-24
+    grid = word >> 8
+    np.testing.assert_array_equal(unit.astype(np.float64) * 2**24, np.where(grid == 0, 0.5, grid))
     assert even.min() == -(1 - 2.0**-24) and even.max() == 1 - 2.0**-24
     odd = even.astype(np.float64) * 2**24
     assert np.all(odd % 2 == 1)
     assert np.all(np.isfinite(normal)) and np.all(normal != 0)
     assert np.abs(normal).max() == pytest.approx(special.ndtri(1 - 2.0**-25), rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
+def test_unit_intervals_have_no_zero_and_change_nothing_else(dtype):
+    word = np.concatenate([np.arange(2**12), 2**32 - 1 - np.arange(2**12)]).astype(np.uint32)
+    with jax.enable_x64(dtype == FLOAT64):
+        unit = np.asarray(noise.unit_interval(jnp.asarray(word), dtype))
+    assert unit.dtype == dtype
+    np.testing.assert_array_equal(unit[:256], 2.0**-25)
+    np.testing.assert_array_equal(unit[256:], (word >> 8)[256:] * 2.0**-24)
+
+
+def test_further_words_are_uniform_and_independent_of_the_first(many):
+    more = noise.further(many)
+    for a in more:
+        for b in many:
+            assert abs(dependence(top(a), top(b))) < 5
+    assert abs(dependence(top(more.first), top(more.second))) < 5
+    assert abs(dependence(top(more.first)[:, 1:], top(more.first)[:, :-1])) < 5
 
 
 @pytest.mark.parametrize("name", MAPS)

@@ -101,3 +101,9 @@ def test_a_grid_that_would_have_been_needed():
 def test_states_are_those_of_patterns(states):
     with pytest.raises(ValueError, match="give what exact.patterns returned"):
         exact.distinct_patterns(states)
+
+
+def test_a_unit_on_its_breakpoint_throughout_is_not_beyond_it():
+    params = [(np.array([[1.0, 0.0]]), np.array([-0.5, 0.0]))]
+    found = exact.patterns(params, curves.line([0.0], [1.0]))
+    assert found[0].tolist() == [[0, 0], [1, 0]]

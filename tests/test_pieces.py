@@ -88,6 +88,7 @@ def test_patterns_and_lengths_along_every_curve(kind, phi):
     curve = CURVES[kind](np.random.default_rng(7), 12)
     found = check(params, curve, phi)
     assert found.count > 10
+    assert repr(found).startswith(f"Pieces(count={found.count}, depth=3, lengths=[")
     # Between breakpoints the image is smooth: there a fine rule of float64 is its length.
     x, share = np.polynomial.legendre.leggauss(30)
     t = found.breakpoints

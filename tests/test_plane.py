@@ -669,3 +669,15 @@ def test_picture():
     colours = own.collections[0].get_facecolor()
     assert len(np.unique(colours, axis=0)) == len(set(labels.tolist()))
     matplotlib.pyplot.close("all")
+
+
+def test_regions_on_both_sides_of_a_breakpoint_that_bends_nothing_are_one():
+    phi = activations.piecewise_linear([0.0, 0.5], [0.0, 1.0, 1.0])
+    found = exact.plane([(np.eye(2), np.zeros(2))], [0, 0], [1, 0], [0, 1], activation=phi)
+    assert (found.count, exact.linear_regions(found).count) == (9, 4)
+
+
+def test_large_biases_that_cancel_cut_nothing():
+    below = np.array([[0.1, 0.3], [0.0, 0.0]]), np.array([1e8, 3e8])
+    above = np.array([[3.0], [-1.0]]), np.zeros(1)
+    assert exact.plane([below, above], [0.03, 0], [1, 0], [0, 1]).count == 1

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jaxexpr import MLP, curves, estimate, kernel, laws, measure
+from jaxexpr.given import checked_params, precision_of
 
 KEY = jax.random.key(3)
 
@@ -75,3 +76,16 @@ def test_tangents_keep_their_digits_where_a_grid_loses_them(segment):
     grid = estimate(net, curve, key=KEY, draws=2, probes="length", method="grid", points=1_000_001)
     np.testing.assert_allclose(tangent, exact, rtol=2e-6)
     assert np.all(grid["length"].mean > exact * (1 + 1e-4))  # rounding adds up, always upwards
+
+
+def test_one_array_of_float64_makes_a_network_of_float64():
+    wide, narrow = np.ones((2, 3)), np.ones(3, np.float32)
+    assert precision_of(((wide, narrow),)) == "float64"
+    assert precision_of(((wide.astype(np.float32), narrow),)) == "float32"
+
+
+def test_networks_have_one_axis_of_their_own():
+    weights, biases = np.ones((4, 5, 2, 3)), np.ones((4, 5, 3))
+    with pytest.raises(ValueError, match="give W of shape"):
+        checked_params(((weights, biases),), networks=True)
+    assert np.shape(checked_params(((weights[0], biases[0]),), networks=True)[0][0]) == (5, 2, 3)

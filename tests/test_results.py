@@ -31,6 +31,24 @@ def test_round_trip(made, tmp_path):
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_an_estimate_comes_back_from_transposed_data():
+    """Every number in its own cell, whatever the order of the axes of each variable."""
+    shape, rng = (4, 3), np.random.default_rng(1)
+    parts = {name: rng.normal(size=shape) for name in ("mean", "sem", "left_out", "discretisation")}
+    counts = {name: rng.integers(2, 90, shape) for name in ("n", "failed")}
+    one = Estimate(name="growth", draws=90, method="grid", points=17, **parts, **counts)
+    data = results.dataset({"growth": one}, ("density",))
+    turned = data.copy()
+    turned["growth"] = turned.growth.transpose("layer", "density")
+    for view, cells in ((data, one), (data.transpose(), "turned"), (turned, "turned")):
+        again = results.estimate_of(view, "growth")
+        assert (again.draws, again.method, again.points) == (90, "grid", 17)
+        for part in (*parts, *counts):
+            wanted = getattr(one, part)
+            found = getattr(again, part)
+            np.testing.assert_array_equal(found, wanted if cells is one else wanted.T)
+
+
 def test_a_failed_write_leaves_the_old_file(made, tmp_path, monkeypatch):
     data = results.dataset(made, ("density",))
     path = results.save(data, tmp_path / "x.nc")
@@ -55,7 +73,10 @@ def test_errors_name_the_file_or_the_argument(made, tmp_path):
     with pytest.raises(ValueError, match=r"bad\.nc' cannot be read .*delete it"):
         results.load(tmp_path / "bad.nc")
     data = results.dataset(made, ("density",))
-    with pytest.raises(ValueError, match="name='length': the dataset lacks"):
+    layer = data.sel(layer=1)  # its axis of densities is no axis of layers
+    with pytest.raises(ValueError, match=r"along \('density',\), of which none are layers: give"):
+        results.estimate_of(layer, "growth")
+    with pytest.raises(ValueError, match="name='length' is not in data: choose one of growth$"):
         results.estimate_of(data, "length")
 
 

@@ -7,14 +7,15 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 
-from jaxexpr import MLP, datasets, laws
+from jaxexpr import MLP, Estimate, datasets, laws, training
 from jaxexpr.training import loop
-from sims import growth, run
+from sims import growth, run, stored
 from sims.__main__ import main
 from sims.presets import CATALOGUE, PRESETS, TRAINING
 
@@ -39,7 +40,8 @@ def test_all_of_them_run_one_after_the_other(tmp_path, monkeypatch):
 
     def noted(name, config, **options):
         ran.append((name, options["preset"]))
-        return name != "pascanu2013_table"  # the last but for our own: the others still run
+        fails = name == "pascanu2013_table"  # the last but for our own: the others still run
+        return stored.Outcome("run", 1.0, 2, int(fails), 0, 0, 0)
 
     monkeypatch.setattr(run, "run", noted)
     code = main(["all", "--preset", "smoke", "--no-cache", "--out", str(tmp_path)])
@@ -162,9 +164,42 @@ def test_a_turn_is_no_noise(rng):
     rise, fall = run.turn(noise)
     assert abs(rise.mean()) < 4 * 2**0.5 / 4000**0.5
     assert abs(fall.mean()) < 4 * 2**0.5 / 4000**0.5
+    few = np.array([[side.mean() for side in run.turn(noise[:, i : i + 4])] for i in range(3900)])
+    assert np.all(np.abs(few.mean(axis=0)) < 0.1)  # where the top is, other networks say
     rise, fall = run.turn(10 * x[:, None] * (1 - x[:, None]) + 0.1 * noise)
     assert rise.mean() == pytest.approx(2.5, abs=0.02)
     assert fall.mean() == pytest.approx(2.5, abs=0.02)
+
+
+def test_a_turn_is_measured_from_the_first_and_to_the_last():
+    numbers = np.array([[0.0, 0.1, 0.2, 0.3], [5.0, 6.0, 7.0, 8.0], [2.0, 3.0, 1.0, 4.0]])
+    rise, fall = run.turn(numbers)
+    np.testing.assert_allclose(rise, numbers[1] - numbers[0])
+    np.testing.assert_allclose(fall, numbers[1] - numbers[2])
+
+
+def test_a_difference_has_the_error_of_independent_estimates(rng):
+    draws = rng.normal(size=(2, 40, 3))
+    a, b = (Estimate.of(x, name) for x, name in zip(draws, "ab", strict=True))
+    found = run.difference(a, b)
+    np.testing.assert_allclose(found.mean, draws[0].mean(axis=0) - draws[1].mean(axis=0))
+    variances = draws.var(axis=1, ddof=1).sum(axis=0) / 40
+    np.testing.assert_allclose(found.sem, np.sqrt(variances))
+
+
+def test_what_json_cannot_hold_is_null():
+    found = run._plain({"a": np.array([1 / 3, np.nan, np.inf, -np.inf]), 2: (np.int64(3), None)})
+    assert found == {"a": [0.333333, None, None, None], "2": [3, None]}
+
+
+def test_a_changed_configuration_is_no_preset():
+    preset = next(iter(CATALOGUE.values())).presets["smoke"]
+    fields = [
+        f.name for f in dataclasses.fields(preset) if isinstance(getattr(preset, f.name), int)
+    ]
+    assert run._is_preset(preset, preset)
+    other = dataclasses.replace(preset, **{fields[0]: getattr(preset, fields[0]) + 1})
+    assert not run._is_preset(other, preset)
 
 
 def test_claims_and_verdicts_have_words():
@@ -189,11 +224,55 @@ def test_networks_are_trained_once_and_their_time_counts(tmp_path, monkeypatch):
         one = run.Run(tmp_path / ".partial" / name, progress=False, say=lambda text: None)
         return one, one.train("networks", net, digits, Config(), records=1)
 
-    (first, fit), (second, again) = trained("one"), trained("two")
+    first, fit = trained("one")
     assert first.earlier < 0.1
-    assert 0 < second.earlier <= sum(fit.seconds.values())
+    with monkeypatch.context() as stopped:  # reading takes no time: all of it was earlier
+        stopped.setattr(run, "time", types.SimpleNamespace(monotonic=lambda: 0.0, time=time.time))
+        second, again = trained("two")
+    assert second.earlier == pytest.approx(sum(fit.seconds.values()))
+    assert second.earlier > 0
     np.testing.assert_array_equal(fit.params(1)[0][0], again.params(1)[0][0])
     assert len(list((tmp_path / ".trained").iterdir())) == 1
+    one = run.Run(tmp_path / ".partial" / "four", progress=False, say=lambda text: None)
+    other = one.train("networks", net, digits, Config(seed=1), records=1)
+    assert len(list((tmp_path / ".trained").iterdir())) == 2
+    assert np.any(other.params(1)[0][0] != fit.params(1)[0][0])
     monkeypatch.setattr(loop, "FORMAT", loop.FORMAT + 1)  # networks of an older version
     third, _ = trained("three")
     assert third.earlier < 0.1
+
+
+def test_networks_of_other_code_are_not_taken_and_older_ones_only_unless_asked(
+    tmp_path, monkeypatch
+):
+    digits = datasets.load("digits")
+    config = types.SimpleNamespace(data="digits", draws=2, epochs=1.0, batch=128, seed=0)
+    found = []
+
+    def train(net, examples, checkpoint, **options):
+        found.append((checkpoint.name, checkpoint.exists()))
+        checkpoint.parent.mkdir(exist_ok=True)
+        checkpoint.touch()
+        shares = {f"{kind}_accuracy": np.ones((2, 2)) for kind in ("train", "test")}
+        spent = dict.fromkeys(("training", "tracking", "first_look"), 1.0)
+        return types.SimpleNamespace(history=shares, seconds=spent)
+
+    monkeypatch.setattr(training, "train", train)
+    net = MLP((64, 8), laws.Gaussian(1.5), laws.Zero())
+
+    def taken(fresh=False):
+        where = tmp_path / ".partial" / "some"
+        one = run.Run(where, progress=False, say=lambda text: None, fresh=fresh)
+        one.train("networks", net, digits, config)
+        return found[-1][1]
+
+    assert not taken()
+    assert taken()
+    assert taken(fresh=True)  # trained in this process
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "_STARTED", time.time() + 10)
+        assert not taken(fresh=True)
+    assert len({name for name, _ in found}) == 1
+    monkeypatch.setattr(stored, "code", lambda *packages: f"other {packages}")
+    assert not taken()
+    assert len({name for name, _ in found}) == 2

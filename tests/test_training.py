@@ -358,6 +358,28 @@ def test_lengths_of_stages_with_normalisation_between_them(digits):
     np.testing.assert_allclose(fit.history["length"][-1, 0], polylines, rtol=5e-3)
 
 
+def test_batch_norm_is_on_before_the_first_step(digits):
+    """Running means are those of the examples: not 0 and 1, with which it would do nothing."""
+    seen = []
+
+    def look(now):
+        if now.step == 0:
+            seen.extend((now.network(i), now.model(i)) for i in range(now.count))
+        return {}
+
+    net = MLP((64, 8, 6), laws.Gaussian(3.0), laws.Gaussian(0.5))
+    small(net, norm="batch", trackers=[look], epochs=0.1)
+    assert len(digits.labels) < 2000  # all of them count
+    for params, model in seen:
+        z = x = digits.flat.astype(np.float64)
+        images = iter(model.images(jnp.asarray(x, jnp.float32)))
+        for w, b in params:
+            z = np.maximum(z @ w + b, 0)
+            np.testing.assert_allclose(next(images), z, rtol=1e-3, atol=1e-3)
+            z = (z - z.mean(axis=0)) / np.sqrt(z.var(axis=0) + 1e-5)
+            np.testing.assert_allclose(next(images), z, rtol=1e-3, atol=1e-3)
+
+
 WRONG = {
     "labels below 0": ({"examples": (np.zeros((4, 64)), np.array([0, 1, -1, 0]))}, "label -1"),
     "labels above": (

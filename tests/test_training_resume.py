@@ -11,8 +11,8 @@ import numpy as np
 import optax
 import pytest
 
-from jaxexpr import MLP, datasets, laws
-from jaxexpr.training import Snapshot, track, train
+from jaxexpr import MLP, Interrupted, datasets, laws
+from jaxexpr.training import Snapshot, ensembles, track, train
 
 CODE = """
 import sys
@@ -77,7 +77,7 @@ def test_ctrl_c_keeps_what_was_done(tmp_path):
         return {}
 
     digits = datasets.load("digits")
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Interrupted):
         train(NET, digits, trackers=[stops_once], checkpoint=path, **options())
     again = train(NET, digits, trackers=[stops_once], checkpoint=path, **options())
     assert seen == [0, 6, 6, 11]  # no record twice, no step again
@@ -85,12 +85,98 @@ def test_ctrl_c_keeps_what_was_done(tmp_path):
     assert (again.history["loss"][1:] == whole.history["loss"][1:]).all()
 
 
+def same_bits(fit, other):
+    assert set(fit.history) == set(other.history)
+    for name in fit.history:
+        assert fit.history[name].tobytes() == other.history[name].tobytes(), name
+    for a, b in zip(
+        jax.tree.leaves(fit.last.values), jax.tree.leaves(other.last.values), strict=True
+    ):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+@pytest.fixture(scope="module")
+def seen_whole():
+    """A run that was not stopped, and the layers at each of its records."""
+    layers = {}
+
+    def look(now: Snapshot):
+        layers[now.step] = now.networks
+        return {}
+
+    return train(NET, datasets.load("digits"), trackers=[look], **options()), layers
+
+
+def interrupting(monkeypatch, name, call):
+    """Send a real Ctrl-C from call number `call` of one of ``Advance``'s functions."""
+    original, calls = getattr(ensembles.Advance, name), []
+
+    def wrapped(*arguments):
+        calls.append(name)
+        if len(calls) == call:
+            signal.raise_signal(signal.SIGINT)
+        return original(*arguments)
+
+    monkeypatch.setattr(ensembles.Advance, name, wrapped)
+
+
+# Before anything, at the first step, which compiles, at later ones, and after a record was made.
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [("apart", 1), ("__call__", 1), ("__call__", 3), ("apart", 2), ("apart", 3), ("joined", 3)],
+)
+def test_a_real_ctrl_c_at_any_place_goes_on_with_the_same_bits(
+    tmp_path, monkeypatch, seen_whole, name, call
+):
+    path, digits = tmp_path / "run.npz", datasets.load("digits")
+    with monkeypatch.context() as patch:
+        interrupting(patch, name, call)
+        with pytest.raises(Interrupted):
+            train(NET, digits, checkpoint=path, **options())
+    assert path.exists() == ((name, call) != ("apart", 1))
+    same_bits(train(NET, digits, checkpoint=path, **options()), seen_whole[0])
+
+
+def test_ctrl_c_without_a_checkpoint_hands_over_the_networks(seen_whole):
+    digits = datasets.load("digits")
+    whole, layers = seen_whole
+
+    def stops(now: Snapshot):
+        if now.step == 6:
+            raise KeyboardInterrupt
+        return {}
+
+    with pytest.raises(Interrupted, match="holds the networks as they are") as caught:
+        train(NET, digits, trackers=[stops], **options())
+    fit = caught.value.fit
+    assert isinstance(caught.value, KeyboardInterrupt) and caught.value.estimates == {}
+    assert fit.steps.tolist() == [0] and fit.last.step == 6
+    assert fit.epochs.tolist() == [0.0] and fit.history["loss"].shape == (1, 2)
+    for mine, expected in zip(fit.last.networks, layers[6], strict=True):
+        np.testing.assert_array_equal(mine[0], expected[0])
+        np.testing.assert_array_equal(mine[1], expected[1])
+    assert fit.params(1)[0][0].shape == (64, 8)
+    assert fit.accuracy(digits).shape == (2,)
+
+
+def test_ctrl_c_before_the_first_record_hands_over_nothing():
+    def stops(now: Snapshot):
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match="before anything was done") as caught:
+        train(NET, datasets.load("digits"), trackers=[stops], **options())
+    assert caught.value.fit is None
+
+
 def test_a_finished_run_is_read_not_repeated(tmp_path):
     path = tmp_path / "run.npz"
     digits = datasets.load("digits")
     first = train(NET, digits, checkpoint=path, trackers=[track.weight_scale()], **options())
     stamp = path.stat().st_size
-    second = train(NET, digits, checkpoint=path, trackers=[track.weight_scale()], **options())
+    seen = []
+    again = options(progress=lambda *now: seen.append(now[:2]))
+    second = train(NET, digits, checkpoint=path, trackers=[track.weight_scale()], **again)
+    assert seen == [(11, 11)]
     assert second.seconds == first.seconds
     assert path.stat().st_size == stamp
     for name, found in first.history.items():

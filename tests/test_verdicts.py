@@ -82,3 +82,15 @@ def test_one_network_refutes_nothing_and_rounding_is_no_violation():
     same = Estimate.of(np.full((10, 1), np.float64(np.float32(0.1))))
     assert verdict(same, 0.1, 0.1).holds
     assert not verdict(same, lower=0.1001).holds
+
+
+def test_the_worst_place_is_the_one_nearest_to_failing():
+    # Three networks are allowed a far larger miss, in standard errors, than a thousand.
+    samples = np.full((1000, 2), np.nan)
+    samples[:, 0] = np.tile([-1.0, 1.0], 500)
+    samples[:3, 1] = [-1.0, 0.0, 1.0]
+    made = Estimate.of(samples)
+    found = verdict(made, lower=[2.9 * made.sem[0], 5.0 * made.sem[1]])
+    assert found.margin == pytest.approx(-2.9)
+    assert found.where == (0,) and found.holds
+    assert found.n == 1000 and found.allowed == pytest.approx(3.3, abs=0.02)
