@@ -22,6 +22,26 @@ if os.environ.get("JAXEXPR_TEST_CACHE"):
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
+# Most of their time is compilation, and nothing in them hangs on rounding: these are compiled
+# without LLVM's optimisation, unless all tests are run. All others are compiled as for users.
+HARDLY_OPTIMISED = {
+    f"test_{name}"
+    for name in (
+        "boundary checkpoint command convnets ensemble gradients identity in_other_jax laws own_models "
+        "probes progress runner_parts shown sims stored training training_parts training_resume"
+    ).split()
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _compiled_quickly(request: pytest.FixtureRequest):
+    name = request.path.stem
+    hardly = name in HARDLY_OPTIMISED and not request.config.getoption("--all")
+    jax.config.update("jax_disable_most_optimizations", hardly)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20191114)
