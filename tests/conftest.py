@@ -25,11 +25,10 @@ if os.environ.get("JAXEXPR_TEST_CACHE"):
 # Most of their time is compilation, and nothing in them hangs on rounding: these are compiled
 # without LLVM's optimisation, unless all tests are run. All others are compiled as for users.
 HARDLY_OPTIMISED = {
-    f"test_{name}"
-    for name in (
-        "boundary checkpoint command convnets ensemble gradients identity in_other_jax laws own_models "
-        "probes progress runner_parts shown sims stored training training_parts training_resume"
-    ).split()
+    *("test_boundary", "test_checkpoint", "test_command", "test_convnets", "test_ensemble"),
+    *("test_gradients", "test_identity", "test_in_other_jax", "test_laws", "test_own_models"),
+    *("test_probes", "test_progress", "test_runner_parts", "test_shown", "test_sims"),
+    *("test_stored", "test_training", "test_training_parts", "test_training_resume"),
 }
 
 
