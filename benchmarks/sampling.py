@@ -48,13 +48,13 @@ def _block(key: Any, width: int) -> Any:
     import jax.numpy as jnp
     from jax.extend.random import threefry2x32_p
 
-    from jaxexpr import noise
+    from jaxexpr import prng
 
     counts = jax.lax.iota(jnp.uint32, width * width)
     words = [jnp.broadcast_to(word, counts.shape) for word in jax.random.key_data(key)]
     first, second = threefry2x32_p.bind(*words, jnp.zeros_like(counts), counts)
-    kept = noise.unit_interval(first, jnp.float32) < DENSITY
-    return jnp.where(kept, noise.normal(second, jnp.float32), 0.0).reshape(width, width)
+    kept = prng.unit_interval(first, jnp.float32) < DENSITY
+    return jnp.where(kept, prng.normal(second, jnp.float32), 0.0).reshape(width, width)
 
 
 def _laws(key: Any, width: int) -> Any:

@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from jaxexpr import activations, calls, curves, datasets, exact, laws, theory
+from jaxexpr._core import calls
 from jaxexpr.activations import Activation
 from jaxexpr.boundary import boundary_volume
 from jaxexpr.convert import from_arrays, from_flax, from_torch, from_torch_state
@@ -22,9 +22,7 @@ from jaxexpr.runner import Interrupted
 from jaxexpr.verdicts import Verdict, judge, verdict
 
 if TYPE_CHECKING:
-    from jaxexpr import plotting as plotting
-    from jaxexpr import results as results
-    from jaxexpr import training as training
+    pass
 
 __version__ = "0.1.0"
 

@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxexpr import checks
-from jaxexpr.calls import absent, explained
-from jaxexpr.spellings import SMOOTH
+from jaxexpr._core import checks
+from jaxexpr._core.calls import absent, explained
+from jaxexpr._core.spellings import SMOOTH
 
 _ASKED: Any = None  # a default that __post_init__ replaces
 

@@ -17,10 +17,11 @@ import numpy as np
 from jax import lax
 from jax.sharding import AxisType, PartitionSpec
 
-from jaxexpr import checks
+from jaxexpr._core import checks
+from jaxexpr._core.sweeps import over_sweep
+from jaxexpr._core.transforms import spread
 from jaxexpr.jobs import Job
-from jaxexpr.networks import Network, over_sweep
-from jaxexpr.transforms import spread
+from jaxexpr.networks import Network
 
 _BUFFER_BYTES = 2**24
 _CPU_BATCH_BYTES = 2**22

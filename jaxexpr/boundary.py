@@ -23,13 +23,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxexpr import checks, noise
+from jaxexpr import prng
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
+from jaxexpr._core.linalg import dot
+from jaxexpr._core.precision import precision
+from jaxexpr._core.progress import Bar, Progress
+from jaxexpr._core.sweeps import over_sweep
 from jaxexpr.activations import Activation
-from jaxexpr.calls import explained
 from jaxexpr.moments import Estimate
-from jaxexpr.networks import MLP, over_sweep, precision
-from jaxexpr.products import dot
-from jaxexpr.progress import Bar, Progress
+from jaxexpr.networks import MLP
 
 _CHUNK_BYTES = 2.0**26
 
@@ -216,7 +219,7 @@ def _one(
 ) -> jax.Array:
     """Volumes in one network, ``(depth,)``."""
     dtype = jnp.dtype(net.dtype)
-    seed = noise.seed(key)
+    seed = prng.seed(key)
     at = _spread(jax.random.fold_in(key, 2**31), points, len(shape.edges), dtype)
     z = jnp.asarray(shape.origin, dtype)[None] + dot(at, jnp.asarray(shape.edges, dtype))
     frame = jnp.asarray(shape.frame, dtype)

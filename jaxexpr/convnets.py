@@ -10,10 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxexpr import activations, checks, laws
-from jaxexpr.calls import explained
+from jaxexpr import activations, laws
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
 from jaxexpr.layers import Conv, Dense, Layer, PlacedPool, Pool
-from jaxexpr.networks import Network, Params
+from jaxexpr.networks import Network
+from jaxexpr.params import Params
 
 
 @jax.tree_util.register_pytree_node_class

@@ -18,8 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxexpr import checks
-from jaxexpr.calls import absent, explained
+from jaxexpr._core import checks
+from jaxexpr._core.calls import absent, explained
 
 Vector = Any
 

@@ -31,8 +31,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxexpr import checks
-from jaxexpr.calls import explained
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
 
 __all__ = ["NAMES", "Dataset", "load"]
 

@@ -14,8 +14,8 @@ from typing import Any, Unpack
 import jax
 import numpy as np
 
-from jaxexpr import checks
-from jaxexpr.calls import explained
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
 from jaxexpr.exact.flips import MOST_POINTS
 from jaxexpr.moments import Estimate
 from jaxexpr.networks import MLP

@@ -8,14 +8,14 @@ from typing import Any
 
 import jax
 
-from jaxexpr import checks
-from jaxexpr.calls import explained
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
+from jaxexpr._core.progress import Progress
 from jaxexpr.curves import Curve
 from jaxexpr.jobs import Along
 from jaxexpr.kernels import checked
 from jaxexpr.moments import Estimate
 from jaxexpr.networks import Network
-from jaxexpr.progress import Progress
 from jaxexpr.runner import gather
 
 

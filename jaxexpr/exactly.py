@@ -16,15 +16,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxexpr import checks, noise
+from jaxexpr import prng
+from jaxexpr._core import checks
+from jaxexpr._core.linalg import power_of_two
+from jaxexpr._core.transforms import spread
 from jaxexpr.curves import Curve
 from jaxexpr.exact import room as rooms
 from jaxexpr.exact import starts, stretches
 from jaxexpr.exact.pieces import counting
 from jaxexpr.networks import LayerSpec, Network
-from jaxexpr.propagation import power_of_two
 from jaxexpr.theory.mean_field import mean_field_growth
-from jaxexpr.transforms import spread
 
 POINTS = 16  # of a stretch at which crossings are guessed
 SPREAD = 0.08  # margin of the guess, for each layer below
@@ -165,7 +166,7 @@ def measured(
     ``(depth,)``; and the room that was needed, ``(depth, 2)``.
     """
     dtype = jnp.dtype(net.dtype)
-    seed = noise.seed(key)
+    seed = prng.seed(key)
     layers = []
     spans = [range(block.first, block.first + block.layers) for block in room.plan]
     if spans[-1].stop < net.depth:
@@ -194,7 +195,7 @@ def measured(
 
 
 def drawing(
-    seed: noise.Seed, fan_in: int, fan_out: int, dtype: Any
+    seed: prng.Seed, fan_in: int, fan_out: int, dtype: Any
 ) -> Callable[[tuple[Any, LayerSpec]], tuple[jax.Array, jax.Array]]:
     """Return what draws ``(W, b)`` of a layer from its number and its laws."""
 

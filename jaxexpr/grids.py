@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxexpr import activations, checks
-from jaxexpr.calls import explained
+from jaxexpr import activations
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
 from jaxexpr.curves import Curve
 from jaxexpr.kernels import measure
-from jaxexpr.networks import Params
+from jaxexpr.params import Params
 
 FIRST = 129
 

@@ -15,20 +15,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxexpr import activations, checks, exactly, laws
-from jaxexpr.calls import explained
+from jaxexpr import activations, exactly, laws
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
+from jaxexpr._core.derivatives import without_derivative
+from jaxexpr._core.linalg import power_of_two
+from jaxexpr._core.precision import double_enabled, precision
+from jaxexpr._core.sweeps import over_sweep
+from jaxexpr._core.transforms import on_any_mesh
 from jaxexpr.curves import Curve, as_curve
-from jaxexpr.derivatives import without_derivative
 from jaxexpr.exact.pieces import totals
 from jaxexpr.exactly import first_room
-from jaxexpr.given import fitting, given, given_for
 from jaxexpr.jobs import exact_number, finished, observe, probe_names, seen_of_layer
 from jaxexpr.layers import PlacedDense, PlacedPool
-from jaxexpr.networks import MLP, Network, Params, double_enabled, over_sweep, precision
+from jaxexpr.networks import MLP, Network, given_for
+from jaxexpr.params import Params, fitting, given
 from jaxexpr.plans import Pass, plan
 from jaxexpr.probes import Number
-from jaxexpr.propagation import Nodes, power_of_two, propagate_params
-from jaxexpr.transforms import on_any_mesh
+from jaxexpr.propagation import Nodes, propagate_params
 
 
 @explained

@@ -19,9 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxexpr import checks, noise
-from jaxexpr.calls import absent, explained
-from jaxexpr.derivatives import without_derivative
+from jaxexpr import prng
+from jaxexpr._core import checks
+from jaxexpr._core.calls import absent, explained
+from jaxexpr._core.derivatives import without_derivative
 
 
 def _fields(cls: Any) -> tuple[dataclasses.Field[Any], ...]:
@@ -83,7 +84,7 @@ class Law:
         """
         return self.mean_abs / math.sqrt(2.0)
 
-    def unit(self, words: noise.Words, dtype: jnp.dtype) -> jax.Array:
+    def unit(self, words: prng.Words, dtype: jnp.dtype) -> jax.Array:
         """Turn random words into draws of the law divided by its scale, one for each entry.
 
         Parameters
@@ -147,12 +148,12 @@ class Law:
             raise ValueError(
                 "dtype='float64' but jax_enable_x64 is off here: switch it on, or draw float32"
             )
-        return self.draw(noise.seed(key), sizes, name)
+        return self.draw(prng.seed(key), sizes, name)
 
-    def draw(self, start: noise.Seed, shape: tuple[int, ...], dtype: Any) -> jax.Array:
+    def draw(self, start: prng.Seed, shape: tuple[int, ...], dtype: Any) -> jax.Array:
         """Draw as ``sample`` does, from a seed in place of a key."""
         dtype = jnp.dtype(dtype)
-        words = noise.words(start, shape)
+        words = prng.words(start, shape)
         spread = tuple(range(-len(shape), 0))
         law = jax.tree.map(
             lambda leaf: jnp.expand_dims(jnp.asarray(leaf).astype(dtype), spread), self
@@ -165,7 +166,7 @@ class Law:
         return np.broadcast_shapes(*(np.shape(leaf) for leaf in jax.tree.leaves(self)), ())
 
 
-def unit_of(law: Law, words: noise.Words, dtype: Any) -> jax.Array:
+def unit_of(law: Law, words: prng.Words, dtype: Any) -> jax.Array:
     """Return ``law.unit(words, dtype)``, checked: the unit of a user's law may be anything."""
     unit = law.unit(words, dtype)
     shape, kind = words.second.shape, jnp.dtype(dtype)
@@ -187,10 +188,10 @@ def unit_of(law: Law, words: noise.Words, dtype: Any) -> jax.Array:
     return jnp.asarray(unit)
 
 
-def _used(law: Law, words: noise.Words, dtype: Any) -> tuple[bool, bool]:
+def _used(law: Law, words: prng.Words, dtype: Any) -> tuple[bool, bool]:
     """Which of the two words the law's draw reads."""
     like = (jax.ShapeDtypeStruct(word.shape, jnp.uint32) for word in words)
-    read = jax.make_jaxpr(lambda *two: law.unit(noise.Words(*two), dtype))(*like).jaxpr
+    read = jax.make_jaxpr(lambda *two: law.unit(prng.Words(*two), dtype))(*like).jaxpr
     variables = {id(v) for equation in read.eqns for v in equation.invars}
     variables |= {id(v) for v in read.outvars}
     first, second = (id(v) in variables for v in read.invars)
@@ -237,8 +238,8 @@ class Gaussian(Law):
         """``sigma sqrt(2/pi)``, with equality for every u (Corollary 1)."""
         return self.mean_abs
 
-    def unit(self, words: noise.Words, dtype: jnp.dtype) -> jax.Array:
-        return noise.normal(words.second, dtype)
+    def unit(self, words: prng.Words, dtype: jnp.dtype) -> jax.Array:
+        return prng.normal(words.second, dtype)
 
     def pdf(self, x: Any) -> jax.Array:
         return jnp.exp(-((x / self.sigma) ** 2) / 2) * self.peak
@@ -270,8 +271,8 @@ class Uniform(Law):
     def mean_abs(self) -> Number:
         return self.limit / 2.0
 
-    def unit(self, words: noise.Words, dtype: jnp.dtype) -> jax.Array:
-        return noise.symmetric(words.second, dtype)
+    def unit(self, words: prng.Words, dtype: jnp.dtype) -> jax.Array:
+        return prng.symmetric(words.second, dtype)
 
     def pdf(self, x: Any) -> jax.Array:
         return jnp.where(jnp.abs(x) < self.limit, self.peak, 0.0 * x)
@@ -316,9 +317,9 @@ class DiscreteUniform(Law):
     def mean_abs(self) -> Number:
         return self.limit * (self.limit + 1.0) / (2.0 * self.limit + 1.0)
 
-    def unit(self, words: noise.Words, dtype: jnp.dtype) -> jax.Array:
+    def unit(self, words: prng.Words, dtype: jnp.dtype) -> jax.Array:
         # By the inverse distribution function, folded at 0 so that the draw is exactly even.
-        value, limit = _aligned(noise.symmetric(words.second, dtype), self.limit)
+        value, limit = _aligned(prng.symmetric(words.second, dtype), self.limit)
         limit = limit.astype(dtype)
         size = jnp.floor((jnp.abs(value) * (2 * limit + 1) + 1) / 2)
         # Rounding may carry the largest word beyond the last integer.
@@ -347,8 +348,8 @@ class TwoPoint(Law):
     def mean_abs(self) -> Number:
         return self.c
 
-    def unit(self, words: noise.Words, dtype: jnp.dtype) -> jax.Array:
-        return jnp.sign(noise.symmetric(words.second, dtype))
+    def unit(self, words: prng.Words, dtype: jnp.dtype) -> jax.Array:
+        return jnp.sign(prng.symmetric(words.second, dtype))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -367,7 +368,7 @@ class Zero(Law):
     def mean_abs(self) -> Number:
         return 0.0
 
-    def unit(self, words: noise.Words, dtype: jnp.dtype) -> jax.Array:
+    def unit(self, words: prng.Words, dtype: jnp.dtype) -> jax.Array:
         return jnp.zeros(words.second.shape, dtype)
 
 
@@ -423,11 +424,11 @@ class Sparse(Law):
     def linear_constant(self) -> Number:
         return self.law.linear_constant * self.density
 
-    def unit(self, words: noise.Words, dtype: jnp.dtype) -> jax.Array:
+    def unit(self, words: prng.Words, dtype: jnp.dtype) -> jax.Array:
         # Mask and value are independent: the mask has a word that the value is not made of.
         first, second = _used(self.law, words, dtype)
         word = words.first if not first else words.second if not second else None
-        number = noise.unit_interval(noise.further(words).first if word is None else word, dtype)
+        number = prng.unit_interval(prng.further(words).first if word is None else word, dtype)
         value = unit_of(self.law, words, dtype)
         number, density, value = _aligned(number, self.density, value)
         kept = jnp.where(number < density.astype(dtype), value, jnp.zeros((), dtype))

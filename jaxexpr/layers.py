@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxexpr import checks
-from jaxexpr.calls import explained
-from jaxexpr.products import dot
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
+from jaxexpr._core.linalg import dot
 
 Image = tuple[int, ...]
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jaxexpr import checks
-from jaxexpr.calls import elsewhere
-from jaxexpr.spellings import ATTRIBUTES
+from jaxexpr._core import checks
+from jaxexpr._core.calls import elsewhere
+from jaxexpr._core.spellings import ATTRIBUTES
 
 
 class Moments(NamedTuple):

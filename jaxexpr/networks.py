@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
-from jaxexpr import activations, checks, laws, noise
-from jaxexpr.calls import elsewhere, explained
+from jaxexpr import activations, laws, prng
+from jaxexpr._core import checks
+from jaxexpr._core.calls import elsewhere, explained
+from jaxexpr._core.precision import precision
+from jaxexpr._core.spellings import ATTRIBUTES
+from jaxexpr._core.sweeps import over_sweep
+from jaxexpr.curves import Curve, as_curve
 from jaxexpr.layers import PlacedDense
-from jaxexpr.spellings import ATTRIBUTES
-
-Params = Sequence[tuple[Any, Any]]
+from jaxexpr.params import Params, _array, fitting, pairs_of, precision_of
 
 
 class LayerSpec(NamedTuple):
@@ -38,20 +40,18 @@ class LayerSpec(NamedTuple):
         return jnp.asarray(self.weights.scale, dtype) / math.sqrt(fan_in)
 
     def draw_unit(
-        self, seed: noise.Seed, layer: Any, fan_in: int, fan_out: int, dtype: jnp.dtype
+        self, seed: prng.Seed, layer: Any, fan_in: int, fan_out: int, dtype: jnp.dtype
     ) -> jax.Array:
         """Draw the matrix of `layer` of the network of `seed`, without its scale.
 
         Cells of a sweep that differ in scale alone share it.
         """
-        words = noise.words(noise.child(seed, layer, 0), (fan_in, fan_out))
+        words = prng.words(prng.child(seed, layer, 0), (fan_in, fan_out))
         return laws.unit_of(self.weights, words, dtype)
 
-    def draw_biases(
-        self, seed: noise.Seed, layer: Any, fan_out: int, dtype: jnp.dtype
-    ) -> jax.Array:
+    def draw_biases(self, seed: prng.Seed, layer: Any, fan_out: int, dtype: jnp.dtype) -> jax.Array:
         """Draw the biases of `layer`, shape ``(fan_out,)``."""
-        return self.biases.draw(noise.child(seed, layer, 1), (fan_out,), dtype)
+        return self.biases.draw(prng.child(seed, layer, 1), (fan_out,), dtype)
 
 
 class Run(NamedTuple):
@@ -216,7 +216,7 @@ class Network:
 
         def draw(net: Any) -> Params:
             dtype = jnp.dtype(net.dtype)
-            seed, params = noise.seed(key), []
+            seed, params = prng.seed(key), []
             for i, op in enumerate(net.ops):
                 if not hasattr(op, "fan_in"):
                     continue
@@ -287,59 +287,29 @@ class MLP(Network):
         __getattr__ = elsewhere("MLP", ATTRIBUTES["MLP"])
 
 
-def precision(dtype: str) -> Any:
-    """Context in which `dtype` is computed as itself, whatever JAX's global flag says.
-
-    Inside another trace the caller's flag rules; float64 is refused there if it is off.
-    """
-    return jax.enable_x64(double_enabled() or dtype == "float64")
-
-
-def double_enabled() -> bool:
-    """Whether JAX computes in float64 where we stand."""
-    return bool(jax.config.read("jax_enable_x64"))
+def given_for(
+    net: Network, params: Params, curve: Curve
+) -> tuple[Params, Curve, activations.Activation, str]:
+    """As ``given``, of the parameters of a network whose layers are those of `net`."""
+    arrays = fitting_params(net, params)
+    curve = fitting("net.input_shape", net.input_shape, as_curve("curve", curve))
+    return arrays, curve, net.activation, precision_of(arrays)
 
 
-def over_sweep(function: Any, *, loops: int = 0) -> Any:
-    """Map ``function(net)`` over the sweep of `net`, axis by axis.
-
-    A number that does not vary along an axis stays unbatched there, so what depends on it alone
-    (a mask on the density, a unit matrix on nothing) is computed once for the whole axis. The
-    first `loops` axes run one cell after another, to save memory.
-    """
-
-    def mapped(net: Any) -> Any:
-        shape = net.sweep_shape
-        dtype = jnp.dtype(net.dtype)
-
-        def full(leaf: Any) -> jax.Array:
-            array = jnp.asarray(leaf).astype(dtype)
-            return array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
-
-        leaves, tree = jax.tree.flatten(jax.tree.map(full, net))
-
-        def descend(leaves: list[jax.Array], axes: tuple[int, ...]) -> Any:
-            if not axes:
-                return function(jax.tree.unflatten(tree, leaves))
-            varies = [leaf.shape[0] > 1 for leaf in leaves]
-            inner = [leaf if v else leaf[0] for leaf, v in zip(leaves, varies, strict=True)]
-            if not any(varies):
-                return jax.tree.map(lambda x: x[None], descend(inner, axes[1:]))
-            if len(shape) - len(axes) < loops:
-                moving = [leaf for leaf, v in zip(inner, varies, strict=True) if v]
-
-                def cell(numbers: list[jax.Array]) -> Any:
-                    fresh = iter(numbers)
-                    merged = [next(fresh) if v else x for v, x in zip(varies, inner, strict=True)]
-                    return descend(merged, axes[1:])
-
-                return lax.map(cell, moving)
-            return jax.vmap(
-                lambda ls: descend(ls, axes[1:]),
-                in_axes=([0 if v else None for v in varies],),
-                axis_size=axes[0],
-            )(inner)
-
-        return descend(leaves, shape)
-
-    return mapped
+def fitting_params(net: Network, params: Any) -> Params:
+    """Return the parameters of a network whose layers are those of `net`, checked."""
+    if not isinstance(net, Network):
+        raise ValueError(f"net={checks.shown(net)}: give the ConvNet or MLP that params are of")
+    pairs = [op for op in net.ops if hasattr(op, "fan_in")]
+    held = pairs_of(params)
+    if len(held) != len(pairs):
+        raise ValueError(
+            f"params={checks.shown(params)} holds {len(held)} pairs: give {len(pairs)} pairs "
+            "(W, b), one for each layer of net that has weights"
+        )
+    for i, ((weights, biases), op) in enumerate(zip(held, pairs, strict=True)):
+        for place, array, shape in ((0, weights, op.weights_shape), (1, biases, (op.outputs,))):
+            found = np.shape(checks.numeric(f"params[{i}][{place}]", array))
+            if found != shape:
+                raise ValueError(f"params[{i}][{place}] has shape {found}: net asks for {shape}")
+    return tuple((_array(w), _array(b)) for w, b in held)

@@ -14,16 +14,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxexpr import checks, noise
-from jaxexpr.calls import explained
+from jaxexpr import prng
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
+from jaxexpr._core.linalg import dot, norms, power_of_two
+from jaxexpr._core.transforms import scan
 from jaxexpr.exactly import drawing
 from jaxexpr.moments import Estimate
 from jaxexpr.networks import MLP
 from jaxexpr.probes import Number
-from jaxexpr.products import dot
-from jaxexpr.propagation import norms, power_of_two
 from jaxexpr.runner import Running, gather
-from jaxexpr.transforms import scan
 
 NAMES = ("perturbation", "log_perturbation")
 DIRECTION = 3  # kind of the draw of a direction
@@ -130,7 +130,7 @@ class Perturbed:
 
     def look(self, net: Any, key: jax.Array, data: jax.Array) -> dict[str, Any]:
         dtype, depth = jnp.dtype(net.dtype), net.depth
-        seed = noise.seed(key)
+        seed = prng.seed(key)
         # A row for each layer's perturbation, of length 1 once it is put in; its growth is kept as
         # a logarithm, and points of homogeneous networks as a power of two: nothing overflows.
         state: Any = (
@@ -159,8 +159,8 @@ class Perturbed:
                 alive = lengths != 0
                 moving = moving / jnp.where(alive, lengths, 1)[:, None]
                 growth = jnp.where(alive, jnp.log(jnp.where(alive, lengths, 1)), -jnp.inf)
-                words = noise.words(noise.child(seed, step[0], DIRECTION), (1, z.shape[1]))
-                fresh = noise.normal(words.second, dtype)
+                words = prng.words(prng.child(seed, step[0], DIRECTION), (1, z.shape[1]))
+                fresh = prng.normal(words.second, dtype)
                 here = jnp.arange(depth, dtype=jnp.int32) == step[0]
                 moving = jnp.where(here[:, None], fresh / norms(fresh)[:, None], moving)
                 log = jnp.where(here, 0, log + growth)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from jaxexpr import checks
+from jaxexpr._core import checks
 from jaxexpr.exact.pieces import exact_curve, has_pieces
 from jaxexpr.probes import NAMES, Probe
 from jaxexpr.propagation import Nodes

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxexpr import checks
-from jaxexpr.calls import absent, explained
+from jaxexpr._core import checks
+from jaxexpr._core.calls import absent, explained
 from jaxexpr.moments import Estimate, error_bar
 
 # Okabe & Ito's palette: told apart by colour-blind readers as well.

@@ -30,11 +30,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxexpr import checks
-from jaxexpr.calls import explained
-from jaxexpr.exact.crossings import distinct, pack_all
-from jaxexpr.noise import threefry2x32
-from jaxexpr.propagation import Layer, norms, power_of_two
+from jaxexpr._core import checks
+from jaxexpr._core.bits import distinct, pack_all
+from jaxexpr._core.calls import explained
+from jaxexpr._core.linalg import norms, power_of_two
+from jaxexpr.prng import threefry2x32
+from jaxexpr.propagation import Layer
 from jaxexpr.rice import crossing_rate
 
 PATCH_ENTRIES = 2**21  # of the patches of a convolution that are held at a time

@@ -23,44 +23,24 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
-from jaxexpr import laws, noise
+from jaxexpr import laws, prng
+from jaxexpr._core.derivatives import without_derivative
+from jaxexpr._core.linalg import (
+    LARGEST_SHIFT,
+    NO_EXPONENT,
+    _exponent,
+    dot,
+    norms,
+    power_of_two,
+    triangular,
+)
+from jaxexpr._core.transforms import scan
 from jaxexpr.activations import Activation, linear
 from jaxexpr.curves import Curve
-from jaxexpr.derivatives import without_derivative
 from jaxexpr.layers import PlacedDense, PlacedPool
-from jaxexpr.networks import LayerSpec, Network, Params
-from jaxexpr.products import dot, gram_product
-from jaxexpr.transforms import scan
-
-NO_EXPONENT = -(2**20)  # exponent of an array of zeros
-LARGEST_SHIFT = 120  # a power of two that float32 holds, with room for what it multiplies
-
-
-def power_of_two(exponent: jax.Array, dtype: jnp.dtype) -> jax.Array:
-    """``2**exponent`` exactly; 0 where it would be subnormal."""
-    info = np.finfo(dtype)
-    low, high = int(info.minexp), int(info.maxexp) - 1
-    integer, shift = (jnp.int32, 23) if dtype == jnp.float32 else (jnp.int64, 52)
-    bits = (jnp.clip(exponent, low, high) + high).astype(integer) << shift
-    power = lax.bitcast_convert_type(bits, dtype)
-    return jnp.where(exponent < low, jnp.zeros((), dtype), power)
-
-
-def _exponent(largest: jax.Array) -> jax.Array:
-    """Exponent e of a size, about ``2**e``; ``NO_EXPONENT`` for 0."""
-    largest = lax.stop_gradient(largest)
-    exponent = jnp.clip(jnp.frexp(largest)[1], -LARGEST_SHIFT, LARGEST_SHIFT)
-    return jnp.where(largest > 0, exponent.astype(jnp.int32), NO_EXPONENT)
-
-
-def norms(rows: jax.Array) -> jax.Array:
-    """Euclidean norm of each row, with gradient 0 (not NaN) at a row of zeros."""
-    # A product with ones: XLA sums differences of long rows several times slower by itself.
-    squares = dot(rows * rows, jnp.ones((rows.shape[1], 1), rows.dtype))[:, 0]
-    still = squares == 0  # NaN is not: it stays NaN
-    return jnp.where(still, 0, jnp.sqrt(jnp.where(still, 1, squares)))
+from jaxexpr.networks import LayerSpec, Network
+from jaxexpr.params import Params
 
 
 @dataclasses.dataclass(frozen=True)
@@ -392,7 +372,7 @@ def propagate(
     """
     dtype = jnp.dtype(net.dtype)
     image = start(curve, nodes, dtype, kinks=_kinks(net.activation, net.ops))
-    seed, seen = noise.seed(key), []
+    seed, seen = prng.seed(key), []
     scaled = net.activation.homogeneous and all(isinstance(b, laws.Zero) for b in net.biases)
     for run in net.runs():
         op = run.op
@@ -468,3 +448,17 @@ def propagate_params(
         image, fine, coarser = advance(image, ready, product, activation, nodes, curve, index, op)
         seen.append(observe(fine, coarser))
     return jax.tree.map(lambda *x: jnp.stack(x), *seen)
+
+
+def gram_product(
+    seed: prng.Seed, layer: Any, fan_in: int, fan_out: int, rows: jax.Array
+) -> jax.Array:
+    """Draw ``rows @ W`` of a layer, in law; ``(r, fan_in)`` to ``(r, fan_out)``.
+
+    The columns of ``rows @ W``, W iid standard normal, are iid normal with covariance ``rows
+    rows^T``, and so are those of ``L G`` with the triangular factor L of ``rows = L Q`` and G iid
+    standard normal: ``min(r, fan_in) x fan_out`` normals in place of ``fan_in x fan_out``.
+    """
+    factor = triangular(rows) if rows.shape[0] < fan_in else rows
+    draw = prng.words(prng.child(seed, layer, 0), (factor.shape[1], fan_out))
+    return dot(factor, prng.normal(draw.second, rows.dtype))

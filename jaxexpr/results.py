@@ -19,9 +19,9 @@ import jax
 import numpy as np
 import xarray as xr
 
-from jaxexpr import checks
-from jaxexpr.calls import explained
-from jaxexpr.checkpoint import write_atomically
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
+from jaxexpr._core.files import write_atomically
 from jaxexpr.moments import Estimate
 
 _PARTS = ("sem", "n", "left_out", "failed", "discretisation")

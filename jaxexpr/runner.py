@@ -15,14 +15,13 @@ from typing import Any, TypedDict
 import jax
 import numpy as np
 
-from jaxexpr import checks
+from jaxexpr._core import checks
+from jaxexpr._core.precision import precision
+from jaxexpr._core.progress import Bar, Progress
 from jaxexpr.batches import Pace, default_memory, layout, stepper
-from jaxexpr.checkpoint import load_gathered, save_gathered
-from jaxexpr.identity import fingerprint
+from jaxexpr.checkpoint import fingerprint, load_gathered, save_gathered
 from jaxexpr.jobs import ROOM, Job
 from jaxexpr.moments import Estimate, Gathered, Moments
-from jaxexpr.networks import precision
-from jaxexpr.progress import Bar, Progress
 
 PILOTS = 16  # networks at which a discretisation error is looked at
 MOST_POINTS = 2**17

@@ -16,14 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxexpr import laws, noise
-from jaxexpr.exact import crossings, flips, stretches
+from jaxexpr import laws, prng
+from jaxexpr._core import bits
+from jaxexpr._core.linalg import dot
+from jaxexpr.exact import flips, stretches
 from jaxexpr.exact import room as rooms
 from jaxexpr.exactly import ROW_ARRAYS, drawing, spreading, weight_bytes
 from jaxexpr.jobs import ROOM
 from jaxexpr.networks import MLP
 from jaxexpr.probes import Number
-from jaxexpr.products import dot
 from jaxexpr.theory.mean_field import length_map
 
 NAMES = ("dichotomies", "flips")
@@ -212,7 +213,7 @@ class Sweep:
 
     def look(self, net: Any, key: jax.Array, data: jax.Array) -> dict[str, Any]:
         dtype = jnp.dtype(net.dtype)
-        seed = noise.seed(key)
+        seed = prng.seed(key)
         params, below = [], [data]
         for i, (fan_in, width) in enumerate(zip(net.widths, net.widths[1:], strict=False)):
             params.append(drawing(seed, fan_in, width, dtype)((i, net.layer(i))))
@@ -222,7 +223,7 @@ class Sweep:
         for place, layer in enumerate(self.layers):
             weights, biases = params[layer]
             spec = net.layer(layer)
-            turned = noise.words(noise.child(seed, layer, MOVING), weights.shape)
+            turned = prng.words(prng.child(seed, layer, MOVING), weights.shape)
             other = spec.weight_scale(weights.shape[0], dtype) * laws.unit_of(
                 spec.weights, turned, dtype
             )
@@ -284,7 +285,7 @@ class Sweep:
     def _exactly(
         self,
         net: Any,
-        seed: noise.Seed,
+        seed: prng.Seed,
         ends: tuple[jax.Array, jax.Array],
         biases: jax.Array,
         layer: int,
@@ -334,7 +335,7 @@ class Sweep:
 
 
 def _different(codes: jax.Array) -> jax.Array:
-    return crossings.distinct(codes, jnp.ones(codes.shape[0], bool))
+    return bits.distinct(codes, jnp.ones(codes.shape[0], bool))
 
 
 def _changes(codes: jax.Array) -> jax.Array:

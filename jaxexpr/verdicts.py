@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxexpr import checks
-from jaxexpr.calls import explained
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
 from jaxexpr.moments import Estimate
 
 LEVEL = 1e-3

@@ -159,7 +159,7 @@ def _one(name: str, config: Any, options: argparse.Namespace) -> stored.Outcome:
             print(f"  repeated, since {kept.why}", flush=True)
         if kept.stem is not None:
             if kept.stem != name:
-                from jaxexpr.checkpoint import alone_in
+                from jaxexpr._core.files import alone_in
 
                 with alone_in(out):
                     for line in stored.bring_back(out, name, kept.stem, wanted):

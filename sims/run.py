@@ -25,9 +25,9 @@ import xarray as xr
 
 import jaxexpr
 from jaxexpr import plotting, results
-from jaxexpr.checkpoint import alone_in, clear_unfinished, write_atomically
-from jaxexpr.identity import digest
-from jaxexpr.progress import Bar
+from jaxexpr._core.files import alone_in, clear_unfinished, write_atomically
+from jaxexpr._core.fingerprint import digest
+from jaxexpr._core.progress import Bar
 from sims import stored
 from sims.presets import CATALOGUE
 

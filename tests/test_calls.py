@@ -9,8 +9,9 @@ import jax
 import pytest
 
 import jaxexpr
-from jaxexpr import MLP, calls, estimate, laws, measure, spellings, training
-from jaxexpr.calls import absent, advised, explained
+from jaxexpr import MLP, estimate, laws, measure, training
+from jaxexpr._core import calls, spellings
+from jaxexpr._core.calls import absent, advised, explained
 
 
 class Options(TypedDict, total=False):
@@ -156,7 +157,7 @@ def test_missing_names_are_attribute_errors_that_tools_can_read():
         missing("__wrapped__")
     assert not hasattr(laws, "Normal") and not hasattr(laws, "_anything")
     assert getattr(jaxexpr, "nothing_like_it", None) is None
-    assert calls.__name__ == "jaxexpr.calls"
+    assert calls.__name__ == "jaxexpr._core.calls"
 
 
 def test_modules_that_need_more_are_imported_where_they_are_used():

@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 from jaxexpr import MLP, Interrupted, checkpoint, curves, estimate, laws, runner
-from jaxexpr.checkpoint import load_gathered, save_gathered, write_atomically
+from jaxexpr._core import files
+from jaxexpr._core.files import write_atomically
+from jaxexpr.checkpoint import load_gathered, save_gathered
 from jaxexpr.moments import Gathered, Moments
 
 KEY = jax.random.key(4)
@@ -150,7 +152,7 @@ def left(folder: Path, host: str, days: float, name: str = "kept.npz") -> Path:
 
 @pytest.mark.parametrize("locks", [True, False])
 def test_only_age_tells_of_writers_elsewhere(tmp_path, monkeypatch, locks):
-    here = checkpoint._host()
+    here = files._host()
     old, new = left(tmp_path, "0" * 8, 1.1), left(tmp_path, "1" * 8, 0.9)
     own = left(tmp_path, here, 0.9)
     others = left(tmp_path, "0" * 8, 1.1, "another.npz")
@@ -163,12 +165,12 @@ def test_only_age_tells_of_writers_elsewhere(tmp_path, monkeypatch, locks):
     assert path.read_text() == "whole"
     assert not old.exists() and new.exists() and others.exists() and strange.exists()
     assert own.exists() == (not locks)
-    checkpoint.clear_unfinished(tmp_path)
+    files.clear_unfinished(tmp_path)
     assert not others.exists() and new.exists() and strange.exists()
 
 
 def test_a_writer_that_was_cleared_before_its_lock_begins_again(tmp_path, monkeypatch):
-    original, calls = checkpoint._locked, itertools.count()
+    original, calls = files._locked, itertools.count()
 
     def late(folder: Path, *, wait: bool):
         if wait and next(calls) == 0:
@@ -185,10 +187,10 @@ def test_one_after_the_other_in_a_folder(tmp_path):
     order: list[str] = []
 
     def second() -> None:
-        with checkpoint.alone_in(tmp_path):
+        with files.alone_in(tmp_path):
             order.append("second")
 
-    with checkpoint.alone_in(tmp_path):
+    with files.alone_in(tmp_path):
         other = threading.Thread(target=second)
         other.start()
         other.join(0.2)

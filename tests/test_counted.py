@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxexpr import activations, cores, curves
+from jaxexpr import activations, curves
+from jaxexpr._core import threads
 from jaxexpr.exact import counted, distance_to_boundary, pieces_batch, region_counts
 
 STAIRS = activations.piecewise_linear([-1.0, 0.25, 2.0], [0.5, 1.0, -0.5, 0.1])
@@ -35,9 +36,9 @@ def some(kind):
     return [make() for _ in range(4)]
 
 
-@pytest.mark.parametrize(("kind", "threads"), [("line", 3), ("whole", 2), ("circle", 1)])
-def test_counts_are_those_of_the_pieces(kind, threads, monkeypatch):
-    monkeypatch.setattr(cores, "cores", lambda: threads)
+@pytest.mark.parametrize(("kind", "cores"), [("line", 3), ("whole", 2), ("circle", 1)])
+def test_counts_are_those_of_the_pieces(kind, cores, monkeypatch):
+    monkeypatch.setattr(threads, "cores", lambda: cores)
     params, family = networks(5), some(kind)
     phi = STAIRS if kind == "line" else "relu"
     found = region_counts(params, family, phi)
@@ -63,7 +64,7 @@ def test_room_grows_for_the_networks_that_lack_it(depth, memory, monkeypatch):
         return run(params, **options)
 
     monkeypatch.setattr(counted, "_run", watched)
-    monkeypatch.setattr(cores, "cores", lambda: 1)
+    monkeypatch.setattr(threads, "cores", lambda: 1)
     family = [curves.line([0.0], [1.0]), curves.line([0.0], [0.25])]
     found = region_counts(sawteeth(depth), family, memory=memory)
     assert found[:, :, -1].tolist() == [[1, 1], [2**depth, 2 ** (depth - 2)], [1, 1]]
@@ -76,7 +77,7 @@ def test_room_grows_for_the_networks_that_lack_it(depth, memory, monkeypatch):
 
 def test_distances_are_those_of_each_network(monkeypatch):
     params, x = networks(5, (20, 12)), np.random.default_rng(2).normal(size=(3, 4, 20))
-    monkeypatch.setattr(cores, "cores", lambda: 2)
+    monkeypatch.setattr(threads, "cores", lambda: 2)
     found = distance_to_boundary(params, x, return_unit=True)
     assert isinstance(found.distance, np.ndarray) and found.distance.shape == (5, 3, 4)
     for i in range(5):
@@ -97,26 +98,26 @@ def test_shares_are_filled_up_and_joined(monkeypatch):
         return 2 * own["x"], jnp.sum(own["y"], axis=1)
 
     own = {"x": np.arange(7.0, dtype=np.float32), "y": np.ones((7, 3), np.float32)}
-    for threads, wanted in ((1, [7]), (2, [4, 4]), (3, [3, 3, 3]), (5, [2] * 4), (9, [1] * 7)):
+    for cores, wanted in ((1, [7]), (2, [4, 4]), (3, [3, 3, 3]), (5, [2] * 4), (9, [1] * 7)):
         sizes.clear()
-        monkeypatch.setattr(cores, "cores", lambda threads=threads: threads)
-        x, y = cores.on_cores(doubled, own)
+        monkeypatch.setattr(threads, "cores", lambda cores=cores: cores)
+        x, y = threads.on_cores(doubled, own)
         assert sizes == wanted
         assert x.tolist() == [0, 2, 4, 6, 8, 10, 12] and y.tolist() == [3] * 7
-    assert len(cores.shares(own, 2)) == 2 and len(cores.shares(own, 1)) == 1
+    assert len(threads.shares(own, 2)) == 2 and len(threads.shares(own, 1)) == 1
 
 
 def test_threads_know_the_precision(monkeypatch):
-    monkeypatch.setattr(cores, "cores", lambda: 2)
+    monkeypatch.setattr(threads, "cores", lambda: 2)
     with jax.enable_x64(True):
-        found = cores.on_cores(lambda x: jnp.asarray(x) / 3, np.arange(4.0))
+        found = threads.on_cores(lambda x: jnp.asarray(x) / 3, np.arange(4.0))
         assert found.dtype == np.float64
     assert found.dtype == np.float64
 
 
 def test_cores_are_those_that_the_process_may_use():
     allowed = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
-    assert cores.cores() == len(allowed)
+    assert threads.cores() == len(allowed)
 
 
 def test_what_is_no_ensemble_is_refused():

@@ -15,8 +15,8 @@ from jaxexpr import (
     kernel,
     laws,
     measure,
-    noise,
     perturbations,
+    prng,
 )
 from jaxexpr.perturbations import DIRECTION
 from jaxexpr.theory import gaussian_growth, mean_field_growth
@@ -221,10 +221,10 @@ def test_perturbations_are_directions_sent_through_the_layers_above(sigma):
     def parts(key):
         """The network and the directions of this key."""
         words = [
-            noise.words(noise.child(noise.seed(key), i, DIRECTION), (1, width)).second
+            prng.words(prng.child(prng.seed(key), i, DIRECTION), (1, width)).second
             for i, width in enumerate(net.widths[1:])
         ]
-        return net.init(key), [noise.normal(w, jnp.dtype("float64"))[0] for w in words]
+        return net.init(key), [prng.normal(w, jnp.dtype("float64"))[0] for w in words]
 
     keys = jnp.stack([jax.random.fold_in(KEY, i) for i in range(draws)])
     with jax.enable_x64(True):

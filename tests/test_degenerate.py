@@ -7,6 +7,7 @@ import pytest
 import rational
 
 from jaxexpr import activations, curves, measure
+from jaxexpr._core import bits
 from jaxexpr.exact import (
     arcs,
     crossings,
@@ -468,7 +469,7 @@ def test_distinct_codes_are_told_apart_by_both_words(rng):
     codes[:, 0] += np.where(rng.random(200) < 0.5, 2**31, 0).astype(np.uint32)
     for share in (1.0, 0.1, 0.0):
         valid = rng.random(200) < share
-        found = crossings.distinct(jnp.asarray(codes), jnp.asarray(valid))
+        found = bits.distinct(jnp.asarray(codes), jnp.asarray(valid))
         assert found == len({tuple(row) for row in codes[valid].tolist()})
     codes[:, 0] = 7  # told apart by the second word alone
-    assert crossings.distinct(jnp.asarray(codes), jnp.ones(200, bool)) == 4
+    assert bits.distinct(jnp.asarray(codes), jnp.ones(200, bool)) == 4

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxexpr import MLP, curves, dichotomies, estimate, laws, noise
+from jaxexpr import MLP, curves, dichotomies, estimate, laws, prng
 from jaxexpr.sweeps import MOVING, NAMES
 from jaxexpr.theory import flips_bound
 
@@ -21,8 +21,8 @@ def labels_on(net, key, inputs, layer, t, unit=0):
     with jax.enable_x64(True):
         params = [(np.asarray(W), np.asarray(b)) for W, b in net.init(key)]
         fan_in, width = params[layer][0].shape
-        spec, seed = net.layer(layer), noise.seed(key)
-        words = noise.words(noise.child(seed, layer, MOVING), (fan_in, width))
+        spec, seed = net.layer(layer), prng.seed(key)
+        words = prng.words(prng.child(seed, layer, MOVING), (fan_in, width))
         turned = spec.weights.unit(words, jnp.dtype(net.dtype))
         other = np.asarray(spec.weight_scale(fan_in, jnp.dtype(net.dtype)) * turned)
     phi = {"hard_tanh": lambda h: np.clip(h, -1, 1), "relu": lambda h: np.maximum(h, 0)}

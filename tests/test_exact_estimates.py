@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from jaxexpr import MLP, crossings, curves, estimate, kernel, kernels, laws, measure
+from jaxexpr._core.precision import precision
 from jaxexpr.exact.pieces import pieces
 from jaxexpr.exact.room import Block, grown, lacks, shortened, widened
 from jaxexpr.exactly import first_room, measured
-from jaxexpr.networks import precision
 
 KEY = jax.random.key(11)
 PROBES = ("length", "growth", "growth_squared", "log_growth", "length_ratio", "log_length")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from jaxexpr import MLP, curves, kernel, laws, measure, probe
-from jaxexpr.derivatives import without_derivative
+from jaxexpr._core.derivatives import without_derivative
 
 KEY = jax.random.key(3)
 LINE = curves.line([1.0, 0.2, -0.3, 0.5], [-0.4, 0.9, 0.6, 0.1])

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from jaxexpr import MLP, curves, estimate, kernels, laws, probe
+from jaxexpr._core.fingerprint import digest
 from jaxexpr.activations import Activation
-from jaxexpr.identity import digest, fingerprint
+from jaxexpr.checkpoint import fingerprint
 from jaxexpr.jobs import Along
 
 KEY = jax.random.key(0)
@@ -163,7 +164,7 @@ def test_a_checkpoint_of_another_curve_or_probe_is_refused(tmp_path):
 _OTHER = """
 import jax, numpy as np
 from jaxexpr import MLP, curves, kernels, laws
-from jaxexpr.identity import digest, fingerprint
+from jaxexpr._core.fingerprint import digest, fingerprint
 from jaxexpr.jobs import Along
 net = MLP((2, 8), laws.Sparse(laws.Gaussian(1.5), 0.5), laws.Zero(), "tanh")
 curve, passes = kernels.checked(net, curves.line([0.0, 1.0], [1.0, 0.0]), ("length",), "auto", None)

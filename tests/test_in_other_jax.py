@@ -16,7 +16,7 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 from jaxexpr import MLP, curves, kernel, laws, measure
-from jaxexpr.derivatives import without_derivative
+from jaxexpr._core.derivatives import without_derivative
 
 auto = jax.make_mesh((devices,), ("i",), axis_types=(AxisType.Auto,))
 explicit = jax.make_mesh((devices,), ("i",), axis_types=(AxisType.Explicit,))

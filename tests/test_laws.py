@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jaxexpr import MLP, curves, kernel, laws, measure, noise, probe
+from jaxexpr import MLP, curves, kernel, laws, measure, prng, probe
 from jaxexpr.laws import DiscreteUniform, Gaussian, Sparse, TwoPoint, Uniform, Zero
 
 KEY = jax.random.key(0)
@@ -114,7 +114,7 @@ def test_discrete_draws_stay_in_range_for_extreme_words(limit, dtype):
     with jax.enable_x64(dtype == "float64"):
         word = jnp.asarray(extremes)
         law = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), DiscreteUniform(limit))
-        value = np.asarray(law.unit(noise.Words(word, word), jnp.dtype(dtype)))
+        value = np.asarray(law.unit(prng.Words(word, word), jnp.dtype(dtype)))
     np.testing.assert_array_equal(value, [0, limit, -limit, 0, limit])
 
 
@@ -152,7 +152,7 @@ class StudentT(laws.Law):
         return self.sigma
 
     def unit(self, words, dtype):
-        u, v = noise.unit_interval(words.first, dtype), noise.symmetric(words.second, dtype)
+        u, v = prng.unit_interval(words.first, dtype), prng.symmetric(words.second, dtype)
         return jnp.sqrt(self.nu * (u ** (-2.0 / self.nu) - 1)) * jnp.cos(np.pi * v)
 
 
@@ -163,7 +163,7 @@ class FirstWord(laws.Law):
     scale = 1.0
 
     def unit(self, words, dtype):
-        return noise.symmetric(words.first, dtype)
+        return prng.symmetric(words.first, dtype)
 
 
 def correlated(law, density, key):
@@ -197,8 +197,8 @@ def test_a_sparse_law_of_both_words_keeps_the_rest():
 
 
 def test_a_mask_takes_the_word_that_the_law_leaves():
-    words = noise.words(noise.seed(KEY), (40, 30))
-    numbers = [np.asarray(noise.unit_interval(word, jnp.float32)) for word in words]
+    words = prng.words(prng.seed(KEY), (40, 30))
+    numbers = [np.asarray(prng.unit_interval(word, jnp.float32)) for word in words]
     np.testing.assert_array_equal(small(Sparse(Gaussian(1.0), 0.3)) != 0, numbers[0] < 0.3)
     np.testing.assert_array_equal(small(Sparse(FirstWord(), 0.3)) != 0, numbers[1] < 0.3)
     own = small(Sparse(StudentT(1.0, 5.0), 0.3)) != 0
@@ -222,9 +222,9 @@ def wrong(unit, name="Wrong"):
 @pytest.mark.parametrize(
     ("law", "message"),
     [
-        (wrong(lambda self, words, dtype: noise.symmetric(words, dtype)), "words.second"),
-        (wrong(lambda self, words, dtype: noise.normal(words, dtype)), "words.second"),
-        (wrong(lambda self, words, dtype: noise.unit_interval(words, dtype)), "words.second"),
+        (wrong(lambda self, words, dtype: prng.symmetric(words, dtype)), "words.second"),
+        (wrong(lambda self, words, dtype: prng.normal(words, dtype)), "words.second"),
+        (wrong(lambda self, words, dtype: prng.unit_interval(words, dtype)), "words.second"),
         (wrong(lambda self, words, dtype: jnp.zeros((), dtype)), "shape () for words of shape (3,"),
         (wrong(lambda self, words, dtype: jnp.zeros((2, 3), dtype)), "shape (2, 3)"),
         (wrong(lambda self, words, dtype: words.second), "uint32 where float32"),

@@ -59,18 +59,18 @@ def test_faults_are_made_in_copies_and_taken_out_again(mutants, tmp_path):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_errors.py").write_text(
         "import importlib.util\n"
-        "spec = importlib.util.spec_from_file_location('checks', 'jaxexpr/checks.py')\n"
+        "spec = importlib.util.spec_from_file_location('checks', 'jaxexpr/_core/checks.py')\n"
         "checks = importlib.util.module_from_spec(spec)\n"
         "spec.loader.exec_module(checks)\n"
         "def test_one():\n    assert checks.one() > 0\n"
     )
-    mutants.tests_of = lambda: {"jaxexpr/checks.py": ["tests/test_errors.py"]}
+    mutants.tests_of = lambda: {"jaxexpr/_core/checks.py": ["tests/test_errors.py"]}
     told = [
-        mutants.judged(mutants.Fault("x", "jaxexpr/checks.py", "1", new), i, tmp_path, 60.0)
+        mutants.judged(mutants.Fault("x", "jaxexpr/_core/checks.py", "1", new), i, tmp_path, 60.0)
         for i, new in enumerate(("2", "0"), 1)
     ]
     assert [t["noticed"] for t in told] == [False, True]
     assert told[1]["by"].endswith("test_one")
     assert module.read_text().endswith("return 1\n")
     with pytest.raises(ValueError, match="occurs 0 times"):
-        mutants.Fault("x", "jaxexpr/checks.py", "7", "8").made_in(module.read_text())
+        mutants.Fault("x", "jaxexpr/_core/checks.py", "7", "8").made_in(module.read_text())

@@ -7,13 +7,13 @@ import pytest
 from jax.extend.random import threefry2x32_p
 from scipy import special
 
-from jaxexpr import noise
+from jaxexpr import prng
 
 FLOAT32, FLOAT64 = jnp.dtype("float32"), jnp.dtype("float64")
 EXTREMES = np.array(
     [0, 1, 255, 256, 2**31 - 256, 2**31 - 1, 2**31, 2**31 + 256, 2**32 - 256, 2**32 - 1], np.uint32
 )
-MAPS = {"unit_interval": noise.unit_interval, "symmetric": noise.symmetric, "normal": noise.normal}
+MAPS = {"unit_interval": prng.unit_interval, "symmetric": prng.symmetric, "normal": prng.normal}
 
 # key, counter, answer: the vectors published with Random123 for threefry2x32, 20 rounds.
 KNOWN_ANSWERS = {
@@ -38,32 +38,32 @@ def uint32(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return rng.integers(0, 2**32, size=shape, dtype=np.uint32)
 
 
-def pairs(words: noise.Words) -> np.ndarray:
+def pairs(words: prng.Words) -> np.ndarray:
     """Both words of each entry as one 64-bit number."""
     first, second = (np.asarray(word, np.uint64).ravel() for word in words)
     return first << np.uint64(32) | second
 
 
-def start(number: int = 0) -> noise.Seed:
-    return noise.seed(jax.random.key(number))
+def start(number: int = 0) -> prng.Seed:
+    return prng.seed(jax.random.key(number))
 
 
 @pytest.mark.parametrize("case", KNOWN_ANSWERS)
 def test_threefry_gives_the_published_answers(case):
     key, counter, answer = (tuple(map(jnp.uint32, words)) for words in KNOWN_ANSWERS[case])
-    assert noise.threefry2x32(key, counter) == answer
+    assert prng.threefry2x32(key, counter) == answer
 
 
 def test_threefry_is_that_of_jax_bit_for_bit(rng):
     key, counter = uint32(rng, 2, 1000), uint32(rng, 2, 1000)
-    ours = noise.threefry2x32(tuple(jnp.asarray(key)), tuple(jnp.asarray(counter)))
+    ours = prng.threefry2x32(tuple(jnp.asarray(key)), tuple(jnp.asarray(counter)))
     theirs = threefry2x32_p.bind(*map(jnp.asarray, (*key, *counter)))
     np.testing.assert_array_equal(ours, theirs)
 
 
 def test_an_entry_is_the_block_counted_by_its_row_and_column():
     seed = start()
-    words = noise.words(seed, (5, 7))
+    words = prng.words(seed, (5, 7))
     row, column = np.indices((5, 7), np.uint32)
     key = (jnp.full((5, 7), word) for word in seed)
     np.testing.assert_array_equal(
@@ -73,13 +73,13 @@ def test_an_entry_is_the_block_counted_by_its_row_and_column():
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (7, 2), (1, 11)])
 def test_a_smaller_matrix_is_the_corner_of_a_larger_one(shape):
-    large, small = noise.words(start(), (7, 11)), noise.words(start(), shape)
+    large, small = prng.words(start(), (7, 11)), prng.words(start(), shape)
     for whole, part in zip(large, small, strict=True):
         np.testing.assert_array_equal(part, whole[: shape[0], : shape[1]])
 
 
 def test_a_vector_is_the_first_row_of_a_matrix():
-    for row, matrix in zip(noise.words(start(), (11,)), noise.words(start(), (7, 11)), strict=True):
+    for row, matrix in zip(prng.words(start(), (11,)), prng.words(start(), (7, 11)), strict=True):
         np.testing.assert_array_equal(row, matrix[0])
 
 
@@ -87,21 +87,21 @@ def test_seeds_of_layers_and_kinds_are_blocks_of_the_network_seed():
     parent = start()
     layers = jnp.arange(200, dtype=jnp.int32)
     children = [
-        jax.vmap(lambda i, kind=kind: noise.child(parent, i, kind))(layers) for kind in (0, 1)
+        jax.vmap(lambda i, kind=kind: prng.child(parent, i, kind))(layers) for kind in (0, 1)
     ]
     for kind, child in enumerate(children):
         ones = jnp.ones(200, jnp.uint32)
         counter = (layers.astype(jnp.uint32), kind * ones)
         expected = threefry2x32_p.bind(parent[0] * ones, parent[1] * ones, *counter)
         np.testing.assert_array_equal(child, expected)
-        assert noise.child(parent, 3, kind) == tuple(word[3] for word in child)
-    every = np.concatenate([pairs(noise.Words(*child)) for child in children])
+        assert prng.child(parent, 3, kind) == tuple(word[3] for word in child)
+    every = np.concatenate([pairs(prng.Words(*child)) for child in children])
     assert len(np.unique(every)) == 400
 
 
 @pytest.mark.parametrize("implementation", ["threefry2x32", "rbg", "unsafe_rbg"])
 def test_any_kind_of_jax_key_starts_a_stream_of_its_own(implementation):
-    seeds = [noise.seed(jax.random.key(i, impl=implementation)) for i in range(20)]
+    seeds = [prng.seed(jax.random.key(i, impl=implementation)) for i in range(20)]
     assert len({(int(a), int(b)) for a, b in seeds}) == 20
 
 
@@ -109,8 +109,8 @@ def test_golden_words():
     """The stream is part of every published number: a change of it must be noticed."""
     seed = start(2019)
     assert [hex(word) for word in seed] == GOLDEN_SEED
-    assert [hex(word) for word in pairs(noise.words(seed, (2, 2)))] == GOLDEN_WORDS
-    normals = noise.normal(noise.words(seed, (2, 2)).second, FLOAT32)
+    assert [hex(word) for word in pairs(prng.words(seed, (2, 2)))] == GOLDEN_WORDS
+    normals = prng.normal(prng.words(seed, (2, 2)).second, FLOAT32)
     np.testing.assert_allclose(normals, GOLDEN_NORMALS, rtol=1e-6)
 
 
@@ -130,8 +130,8 @@ def dependence(a: np.ndarray, b: np.ndarray) -> float:
 
 
 @pytest.fixture(scope="module")
-def many() -> noise.Words:
-    return noise.words(start(1), (1000, 1000))
+def many() -> prng.Words:
+    return prng.words(start(1), (1000, 1000))
 
 
 @pytest.mark.parametrize(
@@ -158,9 +158,9 @@ def test_the_test_of_independence_has_power(many):
 
 
 def test_arrays_of_different_keys_and_layers_are_independent(many):
-    others = [start(2), noise.child(start(1), 0, 0), noise.child(start(1), 0, 1)]
+    others = [start(2), prng.child(start(1), 0, 0), prng.child(start(1), 0, 1)]
     for other in others:
-        words = noise.words(other, (1000, 1000))
+        words = prng.words(other, (1000, 1000))
         assert abs(dependence(top(many.second), top(words.second))) < 5
         assert not np.isin(pairs(words)[:1000], pairs(many)).any()
 
@@ -194,14 +194,14 @@ def test_ranges_and_grids(rng, dtype):
 def test_unit_intervals_have_no_zero_and_change_nothing_else(dtype):
     word = np.concatenate([np.arange(2**12), 2**32 - 1 - np.arange(2**12)]).astype(np.uint32)
     with jax.enable_x64(dtype == FLOAT64):
-        unit = np.asarray(noise.unit_interval(jnp.asarray(word), dtype))
+        unit = np.asarray(prng.unit_interval(jnp.asarray(word), dtype))
     assert unit.dtype == dtype
     np.testing.assert_array_equal(unit[:256], 2.0**-25)
     np.testing.assert_array_equal(unit[256:], (word >> 8)[256:] * 2.0**-24)
 
 
 def test_further_words_are_uniform_and_independent_of_the_first(many):
-    more = noise.further(many)
+    more = prng.further(many)
     for a in more:
         for b in many:
             assert abs(dependence(top(a), top(b))) < 5
@@ -224,27 +224,27 @@ def test_float32_and_float64_see_the_same_draw(many, name):
 
 def test_normals_are_the_inverse_distribution_function(many):
     with jax.enable_x64(True):
-        uniform = np.asarray(noise.symmetric(many.second[:300], FLOAT64))
-        normal = np.asarray(noise.normal(many.second[:300], FLOAT64))
+        uniform = np.asarray(prng.symmetric(many.second[:300], FLOAT64))
+        normal = np.asarray(prng.normal(many.second[:300], FLOAT64))
     np.testing.assert_allclose(normal, np.sqrt(2) * special.erfinv(uniform), rtol=1e-13)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 1000, 70_000])
 def test_a_permutation_holds_each_number_once(count):
-    order = noise.permutation(noise.seed(jax.random.key(0)), count)
+    order = prng.permutation(prng.seed(jax.random.key(0)), count)
     assert order.dtype == jnp.int32
     assert (np.sort(np.asarray(order)) == np.arange(count)).all()
 
 
 def test_all_orders_are_as_likely():
-    seeds = jax.vmap(noise.seed)(jax.random.split(jax.random.key(1), 24_000))
-    orders = np.asarray(jax.jit(jax.vmap(lambda s: noise.permutation(s, 4)))(seeds))
+    seeds = jax.vmap(prng.seed)(jax.random.split(jax.random.key(1), 24_000))
+    orders = np.asarray(jax.jit(jax.vmap(lambda s: prng.permutation(s, 4)))(seeds))
     counts = np.unique(orders @ np.array([64, 16, 4, 1]), return_counts=True)[1]
     assert len(counts) == 24
     assert np.sum((counts - 1000) ** 2 / 1000) < 49.7  # chi-square, 23 degrees of freedom, 0.1 %
 
 
 def test_neighbours_are_exchanged_half_of_the_time():
-    order = np.asarray(noise.permutation(noise.seed(jax.random.key(2)), 60_000))
+    order = np.asarray(prng.permutation(prng.seed(jax.random.key(2)), 60_000))
     place = np.argsort(order)
     assert abs(np.mean(place[1:] < place[:-1]) - 0.5) < 4 * (1 / 12 / 60_000) ** 0.5 * 2

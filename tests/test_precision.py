@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxexpr import MLP, curves, estimate, kernel, laws, measure
-from jaxexpr.given import checked_params, precision_of
+from jaxexpr.params import checked_params, precision_of
 
 KEY = jax.random.key(3)
 

@@ -10,8 +10,9 @@ import jax
 import numpy as np
 import pytest
 
-from jaxexpr import MLP, batches, boundary_volume, curves, estimate, exact, laws, progress, runner
-from jaxexpr.cores import in_spans
+from jaxexpr import MLP, batches, boundary_volume, curves, estimate, exact, laws, runner
+from jaxexpr._core import progress
+from jaxexpr._core.threads import in_spans
 from jaxexpr.exact import walk
 
 KEY = jax.random.key(3)
@@ -334,7 +335,7 @@ def test_planes_and_cells_say_how_many_regions_there_are(clock, capsys):
 
 def test_spans_do_all_of_the_work_once(monkeypatch):
     for threads, total, most in ((1, 5, 2), (2, 23, 4), (3, 2, 9), (2, 1, 1)):
-        monkeypatch.setattr("jaxexpr.cores.cores", lambda threads=threads: threads)
+        monkeypatch.setattr("jaxexpr._core.threads.cores", lambda threads=threads: threads)
         seen = []
         made = in_spans(lambda first, count: first, total, most, seen.append)
         parts = sorted((first, count) for first, count, _ in made)

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxexpr import batches, products, runner
+from jaxexpr import batches, runner
+from jaxexpr._core import linalg
 from jaxexpr.exact.stretches import Totals
 from jaxexpr.exactly import numbers
 from jaxexpr.moments import Gathered, Moments
@@ -71,7 +72,7 @@ def test_a_triangular_factor_of_rows_of_all_signs_and_sizes():
         rows[:, :4] = -np.abs(rows[:, :4])
         rows[1] *= 1e-12
         rows[2] = 0
-        found = np.asarray(products.triangular(jnp.asarray(rows)))
+        found = np.asarray(linalg.triangular(jnp.asarray(rows)))
         wanted = rows @ rows.T
         size = np.linalg.norm(rows, axis=1)
         assert np.all(np.abs(found @ found.T - wanted) <= 1e-14 * np.outer(size, size))

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from jaxexpr import checks
-from jaxexpr.calls import explained
-from jaxexpr.given import checked_params
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
+from jaxexpr.params import checked_params
 
 OTHERWISE = "give the model itself to jaxexpr.exact.pieces_of"
 

@@ -22,7 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxexpr import activations, checks
+from jaxexpr import activations
+from jaxexpr._core import checks
 from jaxexpr.activations import Activation
 from jaxexpr.convert.arrays import OTHERWISE, as_params
 

@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxexpr import checks
-from jaxexpr.calls import explained
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
+from jaxexpr._core.precision import double_enabled
 from jaxexpr.convert.arrays import OTHERWISE, as_array
 from jaxexpr.convert.calls import called_with, not_called, shapes
 from jaxexpr.convert.chain import Recorded, chained, points
 from jaxexpr.convert.traced import Fixed, Live, Trace
-from jaxexpr.networks import double_enabled
 
 
 @explained

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxexpr import checks
-from jaxexpr.calls import explained
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
 from jaxexpr.convert.arrays import OTHERWISE, as_array, as_params
 
 STEPS = 10_000  # of the search for orders, after which the order counts as open

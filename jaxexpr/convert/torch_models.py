@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxexpr import checks
-from jaxexpr.calls import explained
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
 from jaxexpr.convert.arrays import OTHERWISE
 from jaxexpr.convert.calls import called_with, not_called, shapes
 from jaxexpr.convert.chain import Product, Recorded, chained, points

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from jaxexpr.calls import absent
+from jaxexpr._core.calls import absent
 from jaxexpr.exact.arrangements import consecutive, general_position
 from jaxexpr.exact.balls import regions_in_ball
 from jaxexpr.exact.cells import Cells, cells

@@ -20,11 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxexpr._core import bits
+from jaxexpr._core.linalg import dot, norms, power_of_two
 from jaxexpr.activations import Activation
 from jaxexpr.exact import crossings
 from jaxexpr.exact.lines import ROUNDINGS
-from jaxexpr.products import dot
-from jaxexpr.propagation import norms, power_of_two
 
 LONGEST = math.pi / 2  # a piece of the curve itself; longer ones could hide two crossings
 NODES, SHARES = (x.astype(np.float64) for x in np.polynomial.legendre.leggauss(16))
@@ -132,10 +132,10 @@ def advance(
         for before, after in ((ends[0], ends[1]), (ends[1], ends[2])):
             strict = ((before > level) & (after < level)) | ((before < level) & (after > level))
             both.append(strict)
-    found = crossings.find(crossings.pack_all(both, pieces), new)
+    found = crossings.find(bits.pack_all(both, pieces), new)
 
     # Closed form: c + r cos(t - phase) = level, on the rising or the falling side.
-    wide = crossings.words(units) * crossings.WORD
+    wide = bits.words(units) * bits.WORD
     unit, half = found.unit % wide, (found.unit // wide) % 2
     level = jnp.asarray(levels)[found.unit // (2 * wide)] if levels.size else 0
     real = jnp.arange(new, dtype=jnp.int32) < found.total
@@ -180,7 +180,7 @@ def advance(
     states = [(highest + lowest > 2 * level) & (highest - level > slack) for level in levels]
     z = _image(h, states, activation)
 
-    state = crossings.pack_all(states, size)
+    state = bits.pack_all(states, size)
     made = jnp.where(old, arcs.made[join.left], crossings.NEVER)
     count = jnp.minimum(join.real, size)
     changed = crossings.changes(state, count, made, index)

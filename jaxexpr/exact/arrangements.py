@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxexpr import checks
-from jaxexpr.calls import explained
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
 
 Array = np.ndarray
 Layer = tuple[Array, Array]

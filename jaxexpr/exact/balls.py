@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from jaxexpr import checks
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation
-from jaxexpr.calls import explained
 from jaxexpr.exact.cells import few_inputs, numbers
 from jaxexpr.exact.distance import ROUNDINGS
 from jaxexpr.exact.faces import Array

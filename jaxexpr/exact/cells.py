@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from jaxexpr import checks
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
+from jaxexpr._core.progress import Bar, Progress
 from jaxexpr.activations import Activation
-from jaxexpr.calls import explained
 from jaxexpr.exact.faces import Array
 from jaxexpr.exact.partitions import LIMIT, partition
 from jaxexpr.exact.pieces import exact_activation
-from jaxexpr.given import checked_params
-from jaxexpr.progress import Bar, Progress
+from jaxexpr.params import checked_params
 
 LARGEST = 10  # dimensions; a box of n has 3^n faces
 

@@ -16,14 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxexpr import activations, checks
-from jaxexpr.calls import explained
-from jaxexpr.cores import in_spans
+from jaxexpr import activations
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
+from jaxexpr._core.precision import precision
+from jaxexpr._core.progress import Bar, Progress
+from jaxexpr._core.threads import in_spans
 from jaxexpr.curves import Curve
 from jaxexpr.exact import pieces, room, starts, stretches
-from jaxexpr.given import checked_params, precision_of
-from jaxexpr.networks import Params, precision
-from jaxexpr.progress import Bar, Progress
+from jaxexpr.params import Params, checked_params, precision_of
 
 MOST_NUMBERS = 2**20  # that one call returns
 BLOCKS = 4  # of layers, each with a room of its own: more compile for longer than they save

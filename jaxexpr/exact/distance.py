@@ -34,14 +34,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxexpr import checks
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
+from jaxexpr._core.linalg import dot
+from jaxexpr._core.precision import precision
+from jaxexpr._core.threads import on_cores
 from jaxexpr.activations import Activation
-from jaxexpr.calls import explained
-from jaxexpr.cores import on_cores
 from jaxexpr.exact.pieces import exact_activation
-from jaxexpr.given import checked_params, precision_of
-from jaxexpr.networks import Params, precision
-from jaxexpr.products import dot
+from jaxexpr.params import Params, checked_params, precision_of
 
 ROUNDINGS = 64
 ENTRIES = 2**23  # numbers in the gradients of all points that are held at once

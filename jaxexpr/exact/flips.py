@@ -15,11 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxexpr.exact import crossings
+from jaxexpr._core.linalg import power_of_two
 from jaxexpr.exact.arcs import Arcs
 from jaxexpr.exact.levels import Parts, round_parts, states_of, turning
 from jaxexpr.exact.lines import ROUNDINGS
-from jaxexpr.propagation import power_of_two
 
 BITS = 31  # labels in a word
 MOST_POINTS = 2 * BITS
@@ -111,4 +110,4 @@ def labellings(times: jax.Array, first: jax.Array) -> jax.Array:
     here = jnp.concatenate([jnp.full((1,), -jnp.inf, t.dtype), t])
     near = 2 * np.finfo(t.dtype).eps * jnp.maximum(jnp.abs(t), 1)
     apart = later - here > jnp.concatenate([jnp.zeros(1, t.dtype), near])
-    return crossings.distinct(walk, apart & (here < jnp.inf))
+    return bits.distinct(walk, apart & (here < jnp.inf))

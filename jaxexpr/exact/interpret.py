@@ -19,14 +19,15 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxexpr import checks, curves
-from jaxexpr.calls import explained
+from jaxexpr import curves
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
+from jaxexpr._core.precision import double_enabled
+from jaxexpr._core.progress import Bar, Progress
 from jaxexpr.exact.affine import real
 from jaxexpr.exact.equations import Array, Changes, Crossing, Equation
 from jaxexpr.exact.piecewise import EPS, ROUNDINGS, Linear, Segment, Steps, TooLarge, peak
 from jaxexpr.exact.walk import Walk, steps
-from jaxexpr.networks import MLP, Network, double_enabled
-from jaxexpr.progress import Bar, Progress
 
 CONTINUOUS = "give a continuous piecewise linear function of x"
 
@@ -193,9 +194,9 @@ def _callable(fn: Any) -> None:
     """Refuse what cannot be called, and models that are being trained."""
     if not callable(fn):
         mend = "give a function of one array"
-        if isinstance(fn, MLP):
+        if hasattr(fn, "widths"):
             mend = "give its parameters to exact.pieces(net.init(key), curves.line(x0, x1))"
-        elif isinstance(fn, Network):
+        elif hasattr(fn, "apply"):
             mend = "give lambda x: net.apply(params, x), with params = net.init(key)"
         elif isinstance(fn, tuple | list):
             mend += "; of pairs (W, b) use exact.pieces(params, curves.line(x0, x1))"

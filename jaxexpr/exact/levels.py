@@ -15,11 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxexpr.exact import crossings
+from jaxexpr._core import bits
+from jaxexpr._core.linalg import dot, norms, power_of_two
 from jaxexpr.exact.arcs import Arcs
 from jaxexpr.exact.lines import ROUNDINGS
-from jaxexpr.products import dot
-from jaxexpr.propagation import norms, power_of_two
 
 
 class Counted(NamedTuple):
@@ -157,13 +156,13 @@ def count(rows: Any, weights: jax.Array, biases: jax.Array, levels: Sequence[flo
     totals, firsts, lasts = [], [], []
     for level in levels:
         states = states_of(parts, level * scale if level else 0.0)
-        inside = sum(crossings.ones(crossings.pack(x)) for x in (*states.crosses, states.inner))
-        between = crossings.pack(states.stops[:-1]) ^ crossings.pack(states.begins[1:])
+        inside = sum(bits.ones(bits.pack(x)) for x in (*states.crosses, states.inner))
+        between = bits.pack(states.stops[:-1]) ^ bits.pack(states.begins[1:])
         total = jnp.sum(jnp.where(real, inside, 0), dtype=jnp.int32)
-        total += jnp.sum(jnp.where(joined, crossings.ones(between), 0), dtype=jnp.int32)
+        total += jnp.sum(jnp.where(joined, bits.ones(between), 0), dtype=jnp.int32)
         totals.append(total)
-        firsts.append(crossings.pack(states.begins[:1])[0])
-        lasts.append(crossings.pack(lax.dynamic_slice_in_dim(states.stops, parts.real - 1, 1))[0])
+        firsts.append(bits.pack(states.begins[:1])[0])
+        lasts.append(bits.pack(lax.dynamic_slice_in_dim(states.stops, parts.real - 1, 1))[0])
     if not levels:
         none = jnp.zeros((0, 1), jnp.uint32)
         return Counted(jnp.zeros(0, jnp.int32), none, none, sound)

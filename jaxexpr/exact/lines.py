@@ -23,11 +23,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxexpr import checks
+from jaxexpr._core import bits, checks
+from jaxexpr._core.linalg import dot, norms, power_of_two
 from jaxexpr.activations import Activation
 from jaxexpr.exact import crossings
-from jaxexpr.products import dot
-from jaxexpr.propagation import norms, power_of_two
 
 ROUNDINGS = 8
 
@@ -136,7 +135,7 @@ def advance(
         return scaled
 
     def beyond(h: jax.Array, weight: jax.Array) -> jax.Array:
-        return crossings.pack_all([h > x * weight[:, None] for x in levels], h.shape[0])
+        return bits.pack_all([h > x * weight[:, None] for x in levels], h.shape[0])
 
     h = dot(rows.z, weights) + rows.weight[:, None] * biases[None]
     tall = jnp.sqrt(jnp.sum(rows.z * rows.z, axis=1))
@@ -144,12 +143,12 @@ def advance(
     sound = jnp.isfinite(jnp.max(jnp.maximum(jnp.abs(h), slack)))
     h = snapped(h, rows.weight, slack, jnp.ones_like(rows.weight))
     above = beyond(h, rows.weight)
-    below = crossings.pack_all([h < x * rows.weight[:, None] for x in levels], total)
+    below = bits.pack_all([h < x * rows.weight[:, None] for x in levels], total)
     strict = (above[:-1] & below[1:]) | (below[:-1] & above[1:])
     found = crossings.find(strict, new)
 
     # Where each crossing stands on its piece; crossings in order; those that coincide are one.
-    wide = crossings.words(units) * crossings.WORD
+    wide = bits.words(units) * bits.WORD
     unit, level = found.unit % wide, (jnp.asarray(levels)[found.unit // wide] if levels.size else 0)
     left = h[found.row, unit] - level * rows.weight[found.row]
     right = h[found.row + 1, unit] - level * rows.weight[found.row + 1]

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxexpr import checks
-from jaxexpr.calls import explained
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
 from jaxexpr.exact.forward import EPS, Bends
 from jaxexpr.exact.planar import Plane
 from jaxexpr.exact.polygons import Array

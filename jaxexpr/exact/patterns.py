@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from jaxexpr import checks
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
+from jaxexpr._core.precision import precision
 from jaxexpr.activations import Activation
-from jaxexpr.calls import explained
 from jaxexpr.curves import Curve, as_curve
 from jaxexpr.exact.forward import Bends, Front, as_float64
 from jaxexpr.exact.pieces import exact_activation, pieces
-from jaxexpr.given import checked_params, fitting
-from jaxexpr.networks import Params, precision
+from jaxexpr.params import Params, checked_params, fitting
 
 Array = np.ndarray
 

@@ -19,12 +19,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxexpr import activations, checks
-from jaxexpr.calls import explained
+from jaxexpr import activations
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
+from jaxexpr._core.precision import precision
 from jaxexpr.curves import Curve, as_curve
 from jaxexpr.exact import crossings, levels, room, starts, stretches
-from jaxexpr.given import checked_params, fitting, precision_of
-from jaxexpr.networks import Params, precision
+from jaxexpr.params import Params, checked_params, fitting, precision_of
 
 _CACHE_BYTES = 2**19  # rows of the curves that are side by side on CPU: they stay in the cache
 MEMORY = 2.0**30

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from jaxexpr import checks
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
+from jaxexpr._core.progress import Bar, Progress
 from jaxexpr.activations import Activation
-from jaxexpr.calls import explained
 from jaxexpr.exact import polygons
 from jaxexpr.exact.chords import Lines
 from jaxexpr.exact.cutting import Growth, cut
@@ -26,8 +27,7 @@ from jaxexpr.exact.forward import Bends, Front, as_float64
 from jaxexpr.exact.pieces import exact_activation
 from jaxexpr.exact.planar import Plane
 from jaxexpr.exact.polygons import Array
-from jaxexpr.given import checked_params
-from jaxexpr.progress import Bar, Progress
+from jaxexpr.params import checked_params
 
 
 @explained

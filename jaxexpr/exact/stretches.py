@@ -16,11 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxexpr._core.linalg import power_of_two
+from jaxexpr._core.transforms import scan, spread
 from jaxexpr.activations import Activation
 from jaxexpr.exact import arcs, crossings, levels, lines, starts
 from jaxexpr.exact.room import Block, caps
-from jaxexpr.propagation import power_of_two
-from jaxexpr.transforms import scan, spread
 
 FILLED = 0.85  # share of its room that a part of a curve is to fill
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from jaxexpr.calls import absent
+from jaxexpr._core.calls import absent
 from jaxexpr.theory.asymptotics import (
     Split,
     deep_density_leading,

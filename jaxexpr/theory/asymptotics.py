@@ -29,9 +29,9 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from jaxexpr import checks
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation
-from jaxexpr.calls import explained
 from jaxexpr.theory.hyperplanes import breakpoints_of, network_sizes
 from jaxexpr.theory.regions import raghu2017_upper
 

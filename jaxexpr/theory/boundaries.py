@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from jaxexpr import checks, laws
-from jaxexpr.calls import explained
+from jaxexpr import laws
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
 
 Array = np.ndarray
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxexpr import checks
-from jaxexpr.calls import explained
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
 
 Array = np.ndarray
 MOST_POINTS = 62  # whose labels one integer holds

@@ -33,9 +33,10 @@ from typing import Any
 
 import numpy as np
 
-from jaxexpr import checks, laws
+from jaxexpr import laws
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation, get
-from jaxexpr.calls import explained
 
 Array = np.ndarray
 

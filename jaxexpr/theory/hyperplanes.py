@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from jaxexpr import checks
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
 from jaxexpr.activations import get
-from jaxexpr.calls import explained
 
 
 @explained

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from jaxexpr import checks
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation, get
-from jaxexpr.calls import explained
 from jaxexpr.theory import gaussian_means
 
 Array = np.ndarray

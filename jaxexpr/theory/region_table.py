@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from jaxexpr import checks
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation, get
-from jaxexpr.calls import explained
 from jaxexpr.theory import regions
 from jaxexpr.theory.hyperplanes import breakpoints_of, network_sizes
 

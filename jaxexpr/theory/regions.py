@@ -34,9 +34,9 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from jaxexpr import checks
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation
-from jaxexpr.calls import explained
 from jaxexpr.theory.hyperplanes import (
     breakpoints_of,
     cuts,

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import AxisType, PartitionSpec
 
-from jaxexpr import checks, cores
-from jaxexpr.networks import Params
+from jaxexpr._core import checks, threads
+from jaxexpr.params import Params
 from jaxexpr.training.models import hidden, with_hidden
 from jaxexpr.training.steps import Held, Plan, State, calibrated, epoch, tested
 
@@ -46,22 +46,22 @@ class Advance:
             devices = devices[:1]
         self._advance = _advancing(plan, together, devices)
         looped = len(devices) == 1 and together == "map" and devices[0].platform == "cpu"
-        self._threads = cores.cores() if looped else 1
-        self._held = cores.shares(held, self._threads)
+        self._threads = threads.cores() if looped else 1
+        self._held = threads.shares(held, self._threads)
 
     def apart(self, state: State) -> list[State]:
         """Return the shares of a state of all networks."""
-        return cores.shares(state, self._threads)
+        return threads.shares(state, self._threads)
 
     def joined(self, states: list[State]) -> State:
         """Return the state of all networks."""
-        state: State = cores.joined(states, self.count)
+        state: State = threads.joined(states, self.count)
         return state
 
     def __call__(self, states: list[State], *told: Any) -> list[State]:
         """Do steps; `told` are images, labels, number of the epoch, first and last step."""
         both = list(zip(self._held, states, strict=True))
-        return cores.each_on_a_core(lambda own: self._advance(*own, *told), both)
+        return threads.each_on_a_core(lambda own: self._advance(*own, *told), both)
 
 
 @functools.lru_cache(maxsize=16)

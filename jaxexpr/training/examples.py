@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxexpr import checks
+from jaxexpr._core import checks
 from jaxexpr.networks import Network
 
 

@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxexpr import checks, laws, noise
-from jaxexpr.calls import explained
-from jaxexpr.given import pairs_of
-from jaxexpr.networks import Params
+from jaxexpr import laws, prng
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
+from jaxexpr.params import Params, pairs_of
 
 
 def _numbered(name: str, layer: Any, count: int) -> int:
@@ -66,7 +66,7 @@ def add_noise(params: Params, layer: int, law: laws.Law, *, key: jax.Array) -> P
     weights, biases = params[index]
     weights = jnp.asarray(weights)
     below = fan_in(weights)
-    words = noise.words(noise.child(noise.seed(key), index, 2), (below, weights.shape[-1]))
+    words = prng.words(prng.child(prng.seed(key), index, 2), (below, weights.shape[-1]))
     draw = laws.unit_of(law, words, weights.dtype) * (
         jnp.asarray(law.scale, weights.dtype) / below**0.5
     )
@@ -180,7 +180,7 @@ def wrong_labels(labels: jax.Array, fraction: Any, classes: int, key: jax.Array)
     checks.integer("classes", classes)
     if not jnp.issubdtype(labels.dtype, jnp.integer):
         raise ValueError(f"labels are of type {labels.dtype}: give whole numbers from 0 on")
-    words = noise.words(noise.child(noise.seed(checks.random_key("key", key)), 0, 0), labels.shape)
-    drawn = jnp.floor(noise.unit_interval(words.second, jnp.float32) * classes)
-    chosen = noise.unit_interval(words.first, jnp.float32) < fraction
+    words = prng.words(prng.child(prng.seed(checks.random_key("key", key)), 0, 0), labels.shape)
+    drawn = jnp.floor(prng.unit_interval(words.second, jnp.float32) * classes)
+    chosen = prng.unit_interval(words.first, jnp.float32) < fraction
     return jnp.where(chosen, drawn.astype(labels.dtype), labels)

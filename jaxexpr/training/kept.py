@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxexpr.checkpoint import DAMAGE, write_atomically
+from jaxexpr._core.files import DAMAGE, write_atomically
 from jaxexpr.training.steps import State
 
 Record = dict[str, np.ndarray]

@@ -13,11 +13,13 @@ import numpy as np
 import optax
 from flax import nnx
 
-from jaxexpr import checks, laws
-from jaxexpr.calls import advised
-from jaxexpr.identity import digest
-from jaxexpr.networks import Network, precision
-from jaxexpr.progress import Bar, Progress
+from jaxexpr import laws
+from jaxexpr._core import checks
+from jaxexpr._core.calls import advised
+from jaxexpr._core.fingerprint import digest
+from jaxexpr._core.precision import precision
+from jaxexpr._core.progress import Bar, Progress
+from jaxexpr.networks import Network
 from jaxexpr.runner import Interrupted
 from jaxexpr.training import ensembles, kept, track
 from jaxexpr.training.draws import Drawn, Wanted

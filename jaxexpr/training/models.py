@@ -15,11 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from jaxexpr import activations, checks, laws, noise
+from jaxexpr import activations, laws, prng
+from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation
-from jaxexpr.calls import explained
 from jaxexpr.layers import PlacedConv, PlacedDense, PlacedPool
-from jaxexpr.networks import LayerSpec, Network, Params
+from jaxexpr.networks import LayerSpec, Network
+from jaxexpr.params import Params
 from jaxexpr.training.regularise import TrajectoryRegularisation
 
 NORMS = ("batch", "trajectory")
@@ -145,7 +147,7 @@ class Classifier(nnx.Module):
         self.input_shape = net.input_shape
         law = laws.Gaussian(1.0) if readout is None else laws.as_law("readout", readout)
         spec, below = LayerSpec(law, laws.Zero()), net.widths[-1]
-        unit = spec.draw_unit(noise.seed(key), net.depth, below, classes, dtype)
+        unit = spec.draw_unit(prng.seed(key), net.depth, below, classes, dtype)
         self.readout = Weighted(
             PlacedDense(below, classes),
             activations.get("linear"),

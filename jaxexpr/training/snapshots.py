@@ -11,9 +11,11 @@ import jax
 import numpy as np
 from flax import nnx
 
-from jaxexpr.calls import elsewhere
-from jaxexpr.networks import Network, Params, precision
-from jaxexpr.spellings import ATTRIBUTES
+from jaxexpr._core.calls import elsewhere
+from jaxexpr._core.precision import precision
+from jaxexpr._core.spellings import ATTRIBUTES
+from jaxexpr.networks import Network
+from jaxexpr.params import Params
 from jaxexpr.training import ensembles
 from jaxexpr.training.examples import as_examples
 from jaxexpr.training.models import Classifier, hidden

@@ -11,7 +11,7 @@ import optax
 from flax import nnx
 from jax import lax
 
-from jaxexpr import noise
+from jaxexpr import prng
 from jaxexpr.training.interventions import Prune, largest, wrong_labels
 from jaxexpr.training.models import Normalised, by_place, hidden, weighted, with_hidden
 from jaxexpr.training.regularise import Penalty
@@ -106,7 +106,7 @@ def calibrated(plan: Plan, held: Held, params: Any, rest: Any, images: jax.Array
 
 def shown_in(held: Held, number: Any, count: int) -> jax.Array:
     """Return the order in which a network is shown its examples in an epoch, ``(count,)``."""
-    return noise.permutation(noise.child(noise.seed(held.key), number, 1), count)
+    return prng.permutation(prng.child(prng.seed(held.key), number, 1), count)
 
 
 def steps_with(optimiser: optax.GradientTransformation, model: nnx.Module) -> None:

@@ -17,13 +17,15 @@ import numpy as np
 from flax import nnx
 from jax import lax
 
-from jaxexpr import checks, exact
-from jaxexpr.calls import absent, explained
-from jaxexpr.cores import cores
+from jaxexpr import exact
+from jaxexpr._core import checks
+from jaxexpr._core.calls import absent, explained
+from jaxexpr._core.fingerprint import digest
+from jaxexpr._core.threads import cores
 from jaxexpr.curves import Curve, as_curve
-from jaxexpr.identity import digest
 from jaxexpr.kernels import measure
-from jaxexpr.networks import MLP, Params
+from jaxexpr.networks import MLP
+from jaxexpr.params import Params
 from jaxexpr.plans import METHODS, as_probes
 from jaxexpr.propagation import Nodes
 from jaxexpr.training.interventions import fan_in

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxexpr import activations, checks
+from jaxexpr import activations
+from jaxexpr._core import checks
 from jaxexpr.curves import Curve, as_curve
-from jaxexpr.networks import MLP, Network, Params
 
 
 def given(
@@ -33,34 +33,6 @@ def precision_of(params: Any) -> str:
     """``"float64"`` if any array is of that type, else ``"float32"``."""
     kinds = {np.dtype(x.dtype) for x in jax.tree.leaves(params)}
     return "float64" if np.dtype(np.float64) in kinds else "float32"
-
-
-def given_for(
-    net: Network, params: Params, curve: Curve
-) -> tuple[Params, Curve, activations.Activation, str]:
-    """As ``given``, of the parameters of a network whose layers are those of `net`."""
-    arrays = fitting_params(net, params)
-    curve = fitting("net.input_shape", net.input_shape, as_curve("curve", curve))
-    return arrays, curve, net.activation, precision_of(arrays)
-
-
-def fitting_params(net: Network, params: Any) -> Params:
-    """Return the parameters of a network whose layers are those of `net`, checked."""
-    if not isinstance(net, Network):
-        raise ValueError(f"net={checks.shown(net)}: give the ConvNet or MLP that params are of")
-    pairs = [op for op in net.ops if hasattr(op, "fan_in")]
-    held = pairs_of(params)
-    if len(held) != len(pairs):
-        raise ValueError(
-            f"params={checks.shown(params)} holds {len(held)} pairs: give {len(pairs)} pairs "
-            "(W, b), one for each layer of net that has weights"
-        )
-    for i, ((weights, biases), op) in enumerate(zip(held, pairs, strict=True)):
-        for place, array, shape in ((0, weights, op.weights_shape), (1, biases, (op.outputs,))):
-            found = np.shape(checks.numeric(f"params[{i}][{place}]", array))
-            if found != shape:
-                raise ValueError(f"params[{i}][{place}] has shape {found}: net asks for {shape}")
-    return tuple((_array(w), _array(b)) for w, b in held)
 
 
 def fitting(name: str, size: int | tuple[int, ...], curve: Curve) -> Curve:
@@ -85,9 +57,9 @@ def pairs_of(params: Any) -> list[tuple[Any, Any]]:
             return [(w, b) for w, b in params]
     kinds = {kind.__module__.partition(".")[0] for kind in type(params).__mro__}
     mend = "give a sequence of pairs (W, b), one a layer"
-    if isinstance(params, Network):
+    if "jaxexpr" in kinds and hasattr(params, "init"):
         mend = "give its parameters, net.init(key)"
-        if isinstance(params, MLP):
+        if hasattr(params, "widths"):
             mend += "; of many networks, estimate(net, curve, ...)"
         else:
             mend += f", with net=net; or {_A_FUNCTION} {_NO_MORE}"
@@ -144,3 +116,6 @@ def checked_params(params: Any, *, networks: bool = False) -> Params:
 
 def _array(value: Any) -> Any:
     return value if hasattr(value, "dtype") else np.asarray(value)
+
+
+Params = Sequence[tuple[Any, Any]]

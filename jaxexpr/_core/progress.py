@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 
-from jaxexpr import checks
+from jaxexpr._core import checks
 
 Progress: TypeAlias = bool | Callable[[int, int, float], object] | None
 

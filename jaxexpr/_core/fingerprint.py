@@ -19,22 +19,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxexpr.curves import Curve
-from jaxexpr.jobs import Job
-
-
-def fingerprint(net: Any, data: Any, key: jax.Array, job: Job) -> str:
-    """Return the digest of a network, what it is measured along, the key and the job."""
-    numbers = jax.tree.leaves((net, data))
-    whole = (
-        (net.identity, net.activation, str(jax.tree.structure((net.weights, net.biases)))),
-        (data.kind, data.domain, data.point, data.shape) if isinstance(data, Curve) else (),
-        job.identity,
-        [np.asarray(leaf).astype(net.dtype) for leaf in numbers],
-        (str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key))),
-    )
-    return digest(whole)
-
 
 def digest(*what: Any) -> str:
     """Return a digest of values: arrays, numbers, laws, functions and what these close over."""

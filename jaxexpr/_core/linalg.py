@@ -1,9 +1,4 @@
-"""Matrix products: in their own precision, and with Gaussian matrices that are never drawn.
-
-The columns of ``rows @ W``, W iid standard normal, are iid normal with covariance ``rows rows^T``,
-and so are those of ``L G`` with the triangular factor L of ``rows = L Q`` and G iid standard
-normal: ``min(r, fan_in) x fan_out`` normals in place of ``fan_in x fan_out``.
-"""
+"""Matrix products in their own precision, triangular factors, norms, powers of two."""
 
 from __future__ import annotations
 
@@ -11,23 +6,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-
-from jaxexpr import noise
 
 
 def dot(a: jax.Array, b: jax.Array) -> jax.Array:
     """``a @ b`` for matrices, never in a lower precision than their own."""
     return lax.dot(a, b, precision=lax.Precision.HIGHEST, preferred_element_type=a.dtype)
-
-
-def gram_product(
-    seed: noise.Seed, layer: Any, fan_in: int, fan_out: int, rows: jax.Array
-) -> jax.Array:
-    """Draw ``rows @ W`` of a layer, in law; ``(r, fan_in)`` to ``(r, fan_out)``."""
-    factor = triangular(rows) if rows.shape[0] < fan_in else rows
-    draw = noise.words(noise.child(seed, layer, 0), (factor.shape[1], fan_out))
-    return dot(factor, noise.normal(draw.second, rows.dtype))
 
 
 def triangular(rows: jax.Array) -> jax.Array:
@@ -63,3 +48,34 @@ def triangular(rows: jax.Array) -> jax.Array:
 
     # On the last of `count` columns no more than its sign is left to choose.
     return jnp.tril(lax.fori_loop(0, count, reflect, rows)[:, :count])
+
+
+NO_EXPONENT = -(2**20)  # exponent of an array of zeros
+
+
+LARGEST_SHIFT = 120  # a power of two that float32 holds, with room for what it multiplies
+
+
+def power_of_two(exponent: jax.Array, dtype: jnp.dtype) -> jax.Array:
+    """``2**exponent`` exactly; 0 where it would be subnormal."""
+    info = np.finfo(dtype)
+    low, high = int(info.minexp), int(info.maxexp) - 1
+    integer, shift = (jnp.int32, 23) if dtype == jnp.float32 else (jnp.int64, 52)
+    bits = (jnp.clip(exponent, low, high) + high).astype(integer) << shift
+    power = lax.bitcast_convert_type(bits, dtype)
+    return jnp.where(exponent < low, jnp.zeros((), dtype), power)
+
+
+def _exponent(largest: jax.Array) -> jax.Array:
+    """Exponent e of a size, about ``2**e``; ``NO_EXPONENT`` for 0."""
+    largest = lax.stop_gradient(largest)
+    exponent = jnp.clip(jnp.frexp(largest)[1], -LARGEST_SHIFT, LARGEST_SHIFT)
+    return jnp.where(largest > 0, exponent.astype(jnp.int32), NO_EXPONENT)
+
+
+def norms(rows: jax.Array) -> jax.Array:
+    """Euclidean norm of each row, with gradient 0 (not NaN) at a row of zeros."""
+    # A product with ones: XLA sums differences of long rows several times slower by itself.
+    squares = dot(rows * rows, jnp.ones((rows.shape[1], 1), rows.dtype))[:, 0]
+    still = squares == 0  # NaN is not: it stays NaN
+    return jnp.where(still, 0, jnp.sqrt(jnp.where(still, 1, squares)))

@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import AxisType, PartitionSpec, auto_axes
 
-from jaxexpr import checks
+from jaxexpr._core import checks
 
 
 def scan(body: Any, state: Any, steps: Any, *given: Any) -> tuple[Any, Any]:

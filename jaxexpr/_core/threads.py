@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxexpr.networks import double_enabled
+from jaxexpr._core.precision import double_enabled
 
 SPAN_SECONDS = 0.25  # of work, between two of which a thread can be stopped
 PATIENCE = 1.0  # seconds that threads are waited for after Ctrl-C

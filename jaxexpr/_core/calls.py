@@ -12,8 +12,8 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from jaxexpr import checks
-from jaxexpr.spellings import INSTEAD, MEANT
+from jaxexpr._core import checks
+from jaxexpr._core.spellings import INSTEAD, MEANT
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -16,7 +16,7 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from jaxexpr import checks
+from jaxexpr._core import checks
 
 
 def without_derivative(value: jax.Array, causes: Any) -> jax.Array:

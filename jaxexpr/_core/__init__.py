@@ -1,0 +1,1 @@
+"""Private foundations: they import nothing of the package above."""
