@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
-from jaxexpr.exact.flips import MOST_POINTS
+from jaxexpr.exact.along_curves.label_changes import MOST_POINTS
 from jaxexpr.moments import Estimate
 from jaxexpr.networks import MLP
 from jaxexpr.runner import Running, gather

@@ -21,9 +21,9 @@ from jaxexpr._core import checks
 from jaxexpr._core.linalg import power_of_two
 from jaxexpr._core.transforms import spread
 from jaxexpr.curves import Curve
-from jaxexpr.exact import room as rooms
-from jaxexpr.exact import starts, stretches
-from jaxexpr.exact.pieces import counting
+from jaxexpr.exact.along_curves import capacity as rooms
+from jaxexpr.exact.along_curves import segments, traverse
+from jaxexpr.exact.along_curves.solve import counting
 from jaxexpr.networks import LayerSpec, Network
 from jaxexpr.theory.mean_field import mean_field_growth
 
@@ -79,11 +79,11 @@ def first_room(net: Network, curve: Curve, *, counted: bool = False) -> Room:
         end = min(run.first + run.layers, depth)
         cut += [(low, min(most, end - low)) for low in range(run.first, end, most)]
     levels = len(net.activation.breakpoints or ())
-    own = starts.count(curve)
+    own = segments.count(curve)
     with jax.ensure_compile_time_eval():  # numbers that are known, though the caller traces
         shares = _shares(net, curve, own)
     plan = rooms.guess(cut, net.widths[1:], levels, own, shares)
-    return Room(plan, own, 1 if curve.kind in starts.STRAIGHT else 3)
+    return Room(plan, own, 1 if curve.kind in segments.STRAIGHT else 3)
 
 
 def _shares(net: Network, curve: Curve, stretches: int) -> list[float] | None:
@@ -179,17 +179,17 @@ def measured(
         if room.held:
             slices, draw = lax.map(draw, slices), lambda pair: pair
         layers.append((slices, draw))
-    begun = spread(starts.begin(curve, 1, dtype), seed, net)
+    begun = spread(segments.begin(curve, 1, dtype), seed, net)
 
-    def through(stretch: Any) -> stretches.Said:
-        return stretches.through(stretch, layers, net.activation, room.plan, counting(beside))
+    def through(stretch: Any) -> traverse.Said:
+        return traverse.through(stretch, layers, net.activation, room.plan, counting(beside))
 
     if room.cut:
-        said = stretches.in_parts(through, begun, room.plan)
+        said = traverse.in_parts(through, begun, room.plan)
     else:
-        said = stretches.over(through, begun, 1)
-    totals, _ = stretches.total(said)
-    counts = stretches.level_totals(said.extra) if beside else ()
+        said = traverse.over(through, begun, 1)
+    totals, _ = traverse.total(said)
+    counts = traverse.level_totals(said.extra) if beside else ()
     found = numbers(totals, jnp.sum(said.start), counts, beside)
     return found, totals.still, said.needed.max(axis=0)
 
@@ -209,7 +209,7 @@ def drawing(
 
 
 def numbers(
-    totals: stretches.Totals, start: Any, counts: Any = (), beside: tuple[float, ...] = ()
+    totals: traverse.Totals, start: Any, counts: Any = (), beside: tuple[float, ...] = ()
 ) -> dict[Any, tuple[Any, Any]]:
     """Return ``{probe: (value, exponent)}``, each ``(depth,)``; the number is value 2**exponent.
 

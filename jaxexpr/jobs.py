@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxexpr.curves import Curve
-from jaxexpr.exact import room
+from jaxexpr.exact.along_curves import capacity
 from jaxexpr.exactly import measured, more_room, within
 from jaxexpr.networks import Network
 from jaxexpr.plans import Pass
@@ -206,7 +206,7 @@ def _seen_exactly(
     """As ``observe``, of an exact pass; and under ``ROOM`` the room that it needed."""
     numbers, still, needed = measured(net, key, curve, item.room, item.levels)
     planned = sum(block.layers for block in item.room.plan)
-    enough = jnp.logical_not(jnp.any(room.short(item.room.plan, needed[:planned])))
+    enough = jnp.logical_not(jnp.any(capacity.short(item.room.plan, needed[:planned])))
     sound = jnp.isfinite(numbers["length"][0])
     seen: dict[str, Any] = {ROOM: needed} if coarser else {}
     for probe in item.probes:

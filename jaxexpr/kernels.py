@@ -24,7 +24,7 @@ from jaxexpr._core.precision import double_enabled, precision
 from jaxexpr._core.sweeps import over_sweep
 from jaxexpr._core.transforms import on_any_mesh
 from jaxexpr.curves import Curve, as_curve
-from jaxexpr.exact.pieces import totals
+from jaxexpr.exact.along_curves.solve import totals
 from jaxexpr.exactly import first_room
 from jaxexpr.jobs import exact_number, finished, observe, probe_names, seen_of_layer
 from jaxexpr.layers import PlacedDense, PlacedPool

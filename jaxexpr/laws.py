@@ -92,8 +92,8 @@ class Law:
         words : two independent uniform 32-bit words for each entry, ``words.first`` and
             ``words.second``, uint32 arrays of shape ``(n,)`` or ``(rows, columns)``. A law may use
             one or both: ``Sparse`` takes for its mask one that the law leaves, or draws another.
-            ``noise.normal``, ``noise.symmetric`` and ``noise.unit_interval`` map words to numbers,
-            ``noise.further(words)`` makes two more.
+            ``prng.normal``, ``prng.symmetric`` and ``prng.unit_interval`` map words to numbers,
+            ``prng.further(words)`` makes two more.
         dtype : of the result.
 
         Returns

@@ -10,7 +10,7 @@ import dataclasses
 from typing import Any
 
 from jaxexpr._core import checks
-from jaxexpr.exact.pieces import exact_curve, has_pieces
+from jaxexpr.exact.along_curves.solve import exact_curve, has_pieces
 from jaxexpr.probes import NAMES, Probe
 from jaxexpr.propagation import Nodes
 

@@ -19,8 +19,8 @@ from jax import lax
 from jaxexpr import laws, prng
 from jaxexpr._core import bits
 from jaxexpr._core.linalg import dot
-from jaxexpr.exact import flips, stretches
-from jaxexpr.exact import room as rooms
+from jaxexpr.exact.along_curves import capacity as rooms
+from jaxexpr.exact.along_curves import label_changes, traverse
 from jaxexpr.exactly import ROW_ARRAYS, drawing, spreading, weight_bytes
 from jaxexpr.jobs import ROOM
 from jaxexpr.networks import MLP
@@ -248,7 +248,7 @@ class Sweep:
     ) -> list[jax.Array]:
         """Dichotomies, the same on half the grid, flips, the same; each ``(layers,)``."""
         dtype, together = biases.dtype, self._together()
-        bits = jnp.asarray(flips.point_bits(self.inputs))
+        bits = jnp.asarray(label_changes.point_bits(self.inputs))
         t = jnp.asarray(np.linspace(0, self.quarters * QUARTER, self.points), dtype)
         t = jnp.pad(t, (0, -self.points % together), mode="edge").reshape(-1, together)
 
@@ -308,7 +308,7 @@ class Sweep:
 
         def look(image: Any, weights: jax.Array, offset: jax.Array, block: Any) -> Any:
             some = slice(self.readouts)
-            return flips.sign_changes(image, weights[:, some], offset[some], most[block])
+            return label_changes.sign_changes(image, weights[:, some], offset[some], most[block])
 
         pieces = self.quarters * room.parts
         edges = jnp.asarray(np.arange(pieces + 1) * QUARTER / room.parts, dtype)
@@ -318,10 +318,10 @@ class Sweep:
             arc = jnp.stack([*pair, biases])
             begun = t, jnp.broadcast_to(arc[None], (pieces, *arc.shape))
 
-            def through(stretch: Any) -> stretches.Said:
-                return stretches.through(stretch, layers, net.activation, room.plan, look)
+            def through(stretch: Any) -> traverse.Said:
+                return traverse.through(stretch, layers, net.activation, room.plan, look)
 
-            said = stretches.over(through, begun, room.parts)
+            said = traverse.over(through, begun, room.parts)
             return said.extra, said.needed, said.totals.length
 
         seen, needed, lengths = lax.map(one_input, ends)
@@ -342,14 +342,14 @@ def _changes(codes: jax.Array) -> jax.Array:
     return jnp.sum(lax.population_count(codes[1:] ^ codes[:-1]).astype(jnp.int32))
 
 
-def _labellings(seen: flips.Flips, joints: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _labellings(seen: label_changes.Flips, joints: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Labellings and flips, each ``(layers,)``, of a block's ``(inputs, stretches, layers, r)``."""
     meets = seen.last[:, :-1] != seen.first[:, 1:]
     between = jnp.where(meets, joints[None, :, None, None], jnp.inf)
     inputs, pieces, layers, readouts, room = seen.times.shape
     times = jnp.moveaxis(seen.times, 1, 3).reshape(inputs, layers, readouts, pieces * room)
     times = jnp.concatenate([times, jnp.moveaxis(between, 1, 3)], axis=3)
-    by_layer = jax.vmap(jax.vmap(flips.labellings, (1, 1)), (1, 1))
+    by_layer = jax.vmap(jax.vmap(label_changes.labellings, (1, 1)), (1, 1))
     different = by_layer(times, seen.first[:, 0])
     changes = jnp.sum(jnp.isfinite(times), axis=(0, 3), dtype=jnp.int32)
     return tuple(jnp.mean(x.astype(times.dtype), axis=1) for x in (different, changes))  # type: ignore[return-value]

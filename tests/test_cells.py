@@ -16,8 +16,9 @@ from scipy.optimize import linprog
 from scipy.spatial import ConvexHull
 
 from jaxexpr import activations
-from jaxexpr.exact import cells, complexes
-from jaxexpr.exact.partitions import partition
+from jaxexpr.exact import cells
+from jaxexpr.exact.polytopes import complexes
+from jaxexpr.exact.polytopes.partition import partition
 
 ACTIVATIONS = {
     "relu": ("relu", rational.RELU),

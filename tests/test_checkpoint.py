@@ -105,7 +105,7 @@ def test_a_writer_replaces_the_file_in_one_step(tmp_path):
 WRITER = """
 import sys, time
 from pathlib import Path
-from jaxexpr.checkpoint import write_atomically
+from jaxexpr._core.files import write_atomically
 
 def slowly(temporary):
     temporary.write_text("slow")

@@ -9,7 +9,8 @@ import pytest
 
 from jaxexpr import activations, curves
 from jaxexpr._core import threads
-from jaxexpr.exact import counted, distance_to_boundary, pieces_batch, region_counts
+from jaxexpr.exact import distance_to_boundary, pieces_batch, region_counts
+from jaxexpr.exact.along_curves import counting
 
 STAIRS = activations.piecewise_linear([-1.0, 0.25, 2.0], [0.5, 1.0, -0.5, 0.1])
 
@@ -57,13 +58,13 @@ def sawteeth(depth):
 
 @pytest.mark.parametrize(("depth", "memory"), [(5, 2.0**30), (8, 2.0**13)])
 def test_room_grows_for_the_networks_that_lack_it(depth, memory, monkeypatch):
-    tried, run = [], counted._run
+    tried, run = [], counting._run
 
     def watched(params, **options):
         tried.append((options["plan"][-1].size, options["parts"]))
         return run(params, **options)
 
-    monkeypatch.setattr(counted, "_run", watched)
+    monkeypatch.setattr(counting, "_run", watched)
     monkeypatch.setattr(threads, "cores", lambda: 1)
     family = [curves.line([0.0], [1.0]), curves.line([0.0], [0.25])]
     found = region_counts(sawteeth(depth), family, memory=memory)

@@ -8,18 +8,17 @@ import rational
 
 from jaxexpr import activations, curves, measure
 from jaxexpr._core import bits
-from jaxexpr.exact import (
+from jaxexpr.exact import pieces, pieces_batch
+from jaxexpr.exact.along_curves import (
     arcs,
-    crossings,
-    flips,
-    levels,
+    crossing_rows,
+    label_changes,
+    level_crossings,
     lines,
-    pieces,
-    pieces_batch,
-    starts,
-    stretches,
+    segments,
+    traverse,
 )
-from jaxexpr.exact.room import Block, caps, lacks
+from jaxexpr.exact.along_curves.capacity import Block, caps, lacks
 
 ANGLES = np.array([0.0, np.pi / 2, np.pi, 1.5 * np.pi, 0.3, np.arccos(0.6), 2.0, 4.4])
 UNIT_CIRCLE = curves.circle([1.0, 0.0], [0.0, 1.0])
@@ -227,21 +226,21 @@ def test_what_stretches_say_together():
     """Lengths in units of their own; changes where stretches meet, by the lowest layer."""
     r = np.random.default_rng(3)
     depth, exponents = 3, np.array([[0, 5, -7], [3, -2, 60], [1, 1, 0]], np.int32)
-    reals = {name: r.uniform(1, 2, (3, depth)) for name in stretches.Totals._fields}
+    reals = {name: r.uniform(1, 2, (3, depth)) for name in traverse.Totals._fields}
     whole = {name: r.integers(1, 50, (3, depth)).astype(np.int32) for name in reals}
     counted = ("still", "crossings", "pieces")
     told = {name: whole[name] if name in counted else reals[name] for name in reals}
-    totals = stretches.Totals(**{k: jnp.asarray(v) for k, v in told.items()})
+    totals = traverse.Totals(**{k: jnp.asarray(v) for k, v in told.items()})
     totals = totals._replace(exponent=jnp.asarray(exponents))
     first = np.zeros((3, depth, 2), np.uint32)
     last = np.zeros((3, depth, 2), np.uint32)
     last[0, 1, 0] = 0b101  # two units of the second layer where the first stretches meet
     first[2, 2, 1], last[1, 2, 1] = 0b110, 0b011  # and two of the third at the other joint
-    said = stretches.Said(
+    said = traverse.Said(
         totals, [jnp.asarray(first)], [jnp.asarray(last)], jnp.zeros(()), jnp.zeros(()), ()
     )
-    found, made = stretches.total(said)
-    assert made.tolist() == [1, 2, crossings.NEVER]
+    found, made = traverse.total(said)
+    assert made.tolist() == [1, 2, crossing_rows.NEVER]
     length = np.asarray(found.length) * 2.0 ** np.asarray(found.exponent)
     np.testing.assert_allclose(length, (told["length"] * 2.0**exponents).sum(axis=0), rtol=1e-14)
     for name in ("share", "growth", "squared", "survives", "log", "still"):
@@ -258,7 +257,7 @@ def test_stretches_hold_the_points_of_their_curve(rng):
         curves.ellipse(a, b, c),
         curves.semicircles(jax.random.key(0), a, b, planes=3),
     ):
-        t, coefficients = starts.begin(curve, 2, "float64")
+        t, coefficients = segments.begin(curve, 2, "float64")
         turn = np.pi if curve.kind == "semicircles" else 1.0
         for share in (0.0, 0.3, 1.0):
             at = (1 - share) * t[:, 0] + share * t[:, 1]
@@ -270,15 +269,15 @@ def test_stretches_hold_the_points_of_their_curve(rng):
 
 def test_parts_of_an_infinite_line_meet(rng):
     x0, x1 = rng.normal(size=(2, 3))
-    t, weight, points = starts.begin(curves.line(x0, x1, whole=True), 1, "float64")
+    t, weight, points = segments.begin(curves.line(x0, x1, whole=True), 1, "float64")
     right = (t[1], weight[1], points[1])
     low, high = jnp.asarray(0.25), jnp.asarray(0.5)
-    own, other, at = starts.between(right, low, high)
+    own, other, at = segments.between(right, low, high)
     assert other.tolist() == [1, 1]
     # In homogeneous coordinates: (share, 1 - share), so t = share / (1 - share).
     np.testing.assert_allclose(own, [1 / 3, 1.0], rtol=1e-15)
     np.testing.assert_allclose(at, x0 + np.asarray(own)[:, None] * (x1 - x0), rtol=1e-14)
-    own, other, _ = starts.between(right, high, jnp.asarray(1.0))
+    own, other, _ = segments.between(right, high, jnp.asarray(1.0))
     assert other.tolist() == [1, 0]
 
 
@@ -305,7 +304,7 @@ def test_levels_are_counted_in_the_units_of_the_image():
     rows = lines.start(t, jnp.ones(5), jnp.asarray(z))
     rows = rows._replace(real=jnp.asarray(4, jnp.int32), exponent=jnp.asarray(3, jnp.int32))
     weights, biases = r.normal(size=(3, 40)), r.normal(size=40)
-    found = levels.count(rows, jnp.asarray(weights), jnp.asarray(biases), (-1.5, 0.0, 4.0))
+    found = level_crossings.count(rows, jnp.asarray(weights), jnp.asarray(biases), (-1.5, 0.0, 4.0))
     h = 8 * z[:4] @ weights + biases
     for i, level in enumerate((-1.5, 0.0, 4.0)):
         beyond = h > level
@@ -332,8 +331,8 @@ def test_a_part_within_rounding_of_a_level_is_in_the_state_of_the_other():
         wanted[values] = states
     ends = [jnp.asarray(x)[None] for x in np.array([*wanted]).T]
     slack = [jnp.full_like(ends[0], 1e-15)] * 3
-    parts = levels.Parts(ends, slack, [jnp.zeros((1, 1))] * 3, jnp.asarray(1))
-    found = levels.states_of(parts, 0.0)
+    parts = level_crossings.Parts(ends, slack, [jnp.zeros((1, 1))] * 3, jnp.asarray(1))
+    found = level_crossings.states_of(parts, 0.0)
     crossed = sum(np.asarray(x[0], int) for x in (*found.crosses, found.inner))
     told = zip(found.begins[0].tolist(), found.stops[0].tolist(), crossed.tolist(), strict=True)
     assert dict(zip(wanted, told, strict=True)) == wanted
@@ -345,7 +344,7 @@ def arc_of_pieces(exponent=0):
     r = np.random.default_rng(4)
     coefficients = r.normal(size=(4, 3, 2)) * np.array([1, 1, 0.3])[:, None]
     coefficients[3] = coefficients[2]
-    never = jnp.full(4, crossings.NEVER, jnp.int32)
+    never = jnp.full(4, crossing_rows.NEVER, jnp.int32)
     real = jnp.asarray(3, jnp.int32)
     made = arcs.Arcs(
         jnp.asarray(t), jnp.asarray(coefficients), never, real, jnp.asarray(exponent, jnp.int32)
@@ -366,7 +365,7 @@ def test_sign_changes_of_readouts_on_pieces_of_an_arc(exponent):
     made, points = arc_of_pieces(exponent)
     r = np.random.default_rng(5)
     weights, biases = r.normal(size=(2, 60)), 2.0**exponent * 0.3 * r.normal(size=60)
-    found = jax.jit(flips.sign_changes, static_argnums=3)(
+    found = jax.jit(label_changes.sign_changes, static_argnums=3)(
         made, jnp.asarray(weights), jnp.asarray(biases), 4
     )
     s = np.linspace(0.1, 4.2, 500_001)[1:-1]
@@ -383,7 +382,7 @@ def test_sign_changes_of_readouts_on_pieces_of_an_arc(exponent):
         twice += seen.size > 1
     assert twice > 5
     # Too little room is said by the number, and the first flips are kept.
-    short = jax.jit(flips.sign_changes, static_argnums=3)(
+    short = jax.jit(label_changes.sign_changes, static_argnums=3)(
         made, jnp.asarray(weights), jnp.asarray(biases), 1
     )
     np.testing.assert_array_equal(short.total, found.total)
@@ -396,20 +395,20 @@ def test_sign_changes_before_and_after_an_extremum():
     weights = np.concatenate([directions(phases), -directions(phases)], axis=1)
     biases = np.cos(0.5) * np.array([-1.0, 1.0]).repeat(4)
     image = arcs.start(jnp.asarray([0.0, 1.4]), jnp.asarray([[1.0, 0], [0, 1], [0, 0]]))
-    found = flips.sign_changes(image, jnp.asarray(weights), jnp.asarray(biases), 2)
+    found = label_changes.sign_changes(image, jnp.asarray(weights), jnp.asarray(biases), 2)
     wanted = np.array([[0.8, np.inf], [0.2, 1.2], [0.7, np.inf], [0.1, np.inf]])
     np.testing.assert_allclose(found.times, np.concatenate([wanted, wanted]), atol=1e-14)
     assert found.total.tolist() == [1, 2, 1, 1] * 2
 
 
 def test_a_readout_that_touches_zero_or_is_zero_does_not_change():
-    begun = starts.begin(UNIT_CIRCLE, 1, "float64")
+    begun = segments.begin(UNIT_CIRCLE, 1, "float64")
     t, coefficients = begun
     # cos t + 1 touches 0 at pi, where two quarter turns meet; 1 - sin t at pi / 2; 0 throughout.
     weights = jnp.asarray([[1.0, 0.0, 0.0, -1.0], [0.0, -1.0, 0.0, 0.0]])
     biases = jnp.asarray([1.0, 1.0, 0.0, -1.0])
     for i in range(4):
-        found = flips.sign_changes(arcs.start(t[i], coefficients[i]), weights, biases, 2)
+        found = label_changes.sign_changes(arcs.start(t[i], coefficients[i]), weights, biases, 2)
         assert found.total.tolist() == [0, 0, 0, 0]
         assert found.first.tolist() == found.last.tolist() == [True, True, False, False]
 
@@ -440,9 +439,9 @@ def test_labellings_of_any_number_of_points(points):
     times[1] = times[0] = np.sort(times[0])  # two labels that flip together
     times = np.sort(times, axis=1)
     first = r.random(points) < 0.5
-    found = jax.jit(flips.labellings)(jnp.asarray(times), jnp.asarray(first))
+    found = jax.jit(label_changes.labellings)(jnp.asarray(times), jnp.asarray(first))
     assert found == walked(times.tolist(), first.tolist())
-    bits = flips.point_bits(points)
+    bits = label_changes.point_bits(points)
     whole = bits[:, 0].astype(np.uint64) | bits[:, 1].astype(np.uint64) << np.uint64(32)
     assert len(set(whole.tolist())) == points
     assert all(int(b).bit_count() == 1 for b in whole)
@@ -451,16 +450,16 @@ def test_labellings_of_any_number_of_points(points):
 def test_labels_that_flip_at_one_time_within_rounding_flip_together():
     times = np.array([[2.0, 5.0], [2.0 * (1 + 2**-52), 5.0 * (1 - 2**-53)], [3.0, np.inf]])
     first = jnp.zeros(3, bool)
-    assert flips.labellings(jnp.asarray(times), first) == 4  # 000, 110, 111, 001
+    assert label_changes.labellings(jnp.asarray(times), first) == 4  # 000, 110, 111, 001
     apart = times + np.array([[0.0], [1e-9], [0.0]])
-    assert flips.labellings(jnp.asarray(apart), first) == 6
+    assert label_changes.labellings(jnp.asarray(apart), first) == 6
 
 
 def test_labels_that_go_back_and_forth_make_few_labellings():
     # 40 points of which the first and the 35th flip in turn: 00, 10, 11, 01, 00, ...
     times = np.full((40, 6), np.inf)
     times[0, :6], times[34, :6] = np.arange(0.0, 12, 2) + 1, np.arange(0.0, 12, 2) + 2
-    found = flips.labellings(jnp.asarray(times), jnp.zeros(40, bool))
+    found = label_changes.labellings(jnp.asarray(times), jnp.zeros(40, bool))
     assert found == 4
 
 

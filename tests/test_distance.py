@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import nnls
 
 from jaxexpr import activations
-from jaxexpr.exact import cells, distance, distance_to_boundary, regions_in_ball
+from jaxexpr.exact import cells, distance_to_boundary, nearest_boundary, regions_in_ball
 
 ACTIVATIONS = {
     "relu": activations.relu,
@@ -191,18 +191,18 @@ def test_many_points_in_pieces(monkeypatch):
     x = np.random.default_rng(0).normal(size=(23, 4))
     whole = distance_to_boundary(params, x)
     sizes = set()
-    kernel = distance._chunk
+    kernel = nearest_boundary._chunk
 
     def watched(params, first, points, phi):
         sizes.add(len(points))
         return kernel(params, first, points, phi)
 
-    monkeypatch.setattr(distance, "_chunk", watched)
-    monkeypatch.setattr(distance, "ENTRIES", 36 * 5)
-    distance._compiled.clear_cache()
+    monkeypatch.setattr(nearest_boundary, "_chunk", watched)
+    monkeypatch.setattr(nearest_boundary, "ENTRIES", 36 * 5)
+    nearest_boundary._compiled.clear_cache()
     np.testing.assert_allclose(distance_to_boundary(params, x), whole, rtol=1e-14)
     assert sizes == {5}
-    distance._compiled.clear_cache()
+    nearest_boundary._compiled.clear_cache()
 
 
 def test_double_precision_whatever_the_flag_says():

@@ -6,8 +6,8 @@ import pytest
 
 from jaxexpr import MLP, crossings, curves, estimate, kernel, kernels, laws, measure
 from jaxexpr._core.precision import precision
-from jaxexpr.exact.pieces import pieces
-from jaxexpr.exact.room import Block, grown, lacks, shortened, widened
+from jaxexpr.exact.along_curves.capacity import Block, grown, lacks, shortened, widened
+from jaxexpr.exact.along_curves.solve import pieces
 from jaxexpr.exactly import first_room, measured
 
 KEY = jax.random.key(11)

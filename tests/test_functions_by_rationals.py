@@ -9,8 +9,8 @@ import pytest
 import rational
 from jax import lax
 
-from jaxexpr.exact import piecewise
-from jaxexpr.exact.interpret import pieces_of
+from jaxexpr.exact.functions import values
+from jaxexpr.exact.functions.function_pieces import pieces_of
 
 N = 4
 
@@ -237,7 +237,7 @@ def test_functions_of_small_whole_numbers(first):
 def test_functions_in_parts_and_in_blocks(monkeypatch):
     for seed in range(100, 115):
         agrees(program(seed), memory=400.0)  # twelve rows of four numbers
-    monkeypatch.setattr(piecewise, "BLOCK", 8)  # two rows at a time
+    monkeypatch.setattr(values, "BLOCK", 8)  # two rows at a time
     for seed in range(115, 130):
         agrees(program(seed))
 

@@ -164,7 +164,8 @@ def test_a_checkpoint_of_another_curve_or_probe_is_refused(tmp_path):
 _OTHER = """
 import jax, numpy as np
 from jaxexpr import MLP, curves, kernels, laws
-from jaxexpr._core.fingerprint import digest, fingerprint
+from jaxexpr._core.fingerprint import digest
+from jaxexpr.checkpoint import fingerprint
 from jaxexpr.jobs import Along
 net = MLP((2, 8), laws.Sparse(laws.Gaussian(1.5), 0.5), laws.Zero(), "tanh")
 curve, passes = kernels.checked(net, curves.line([0.0, 1.0], [1.0, 0.0]), ("length",), "auto", None)

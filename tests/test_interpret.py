@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
 
-from jaxexpr.exact import walk
-from jaxexpr.exact.interpret import pieces_of
+from jaxexpr.exact.functions import evaluator
+from jaxexpr.exact.functions.function_pieces import pieces_of
 
 
 def points(seed, *shape):
@@ -440,9 +440,9 @@ def test_the_cases_above_meet_every_rule():
             seen |= primitives(jax.make_jaxpr(fn)(np.ones((1, 8, 8, 2))).jaxpr)
     # Names of other versions of JAX, of other machines and of transformations.
     others = {"add_any", "copy_p", "device_put", "sharding_constraint", "name"}
-    assert set(walk.RULES) - seen <= others
-    assert set(walk.CALLS) & seen == {"jit", "custom_jvp_call", "custom_vjp_call", "remat2"}
-    assert set(walk.LOOPS) <= seen
+    assert set(evaluator.RULES) - seen <= others
+    assert set(evaluator.CALLS) & seen == {"jit", "custom_jvp_call", "custom_vjp_call", "remat2"}
+    assert set(evaluator.LOOPS) <= seen
 
 
 @st.composite

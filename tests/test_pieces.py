@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxexpr import MLP, activations, curves, laws, measure
-from jaxexpr.exact import starts
-from jaxexpr.exact.pieces import pieces, pieces_batch
+from jaxexpr.exact.along_curves import segments
+from jaxexpr.exact.along_curves.solve import pieces, pieces_batch
 
 LEAKY = activations.leaky_relu(0.2)
 STAIRS = activations.piecewise_linear([-1.0, 0.25, 2.0], [0.5, 1.0, -0.5, 0.1])
@@ -328,5 +328,5 @@ def test_stretches_are_as_many_as_are_counted(rng):
         (curves.ellipse(x, y, z), 4),
         (curves.semicircles(jax.random.key(0), x, y, planes=3), 6),
     ):
-        assert starts.count(curve) == wanted, curve.kind
-        assert len(starts.begin(curve, 1, "float32")[0]) == wanted, curve.kind
+        assert segments.count(curve) == wanted, curve.kind
+        assert len(segments.begin(curve, 1, "float32")[0]) == wanted, curve.kind

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxexpr import activations, curves, exact, plotting
-from jaxexpr.exact import polygons
-from jaxexpr.exact.pieces import pieces
+from jaxexpr.exact.along_curves.solve import pieces
+from jaxexpr.exact.planes import polygons
 
 matplotlib.use("Agg")
 

@@ -13,7 +13,7 @@ import pytest
 from jaxexpr import MLP, batches, boundary_volume, curves, estimate, exact, laws, runner
 from jaxexpr._core import progress
 from jaxexpr._core.threads import in_spans
-from jaxexpr.exact import walk
+from jaxexpr.exact.functions import evaluator
 
 KEY = jax.random.key(3)
 NET = MLP((2, 4), laws.Gaussian(1.5), laws.Gaussian(0.3))
@@ -296,12 +296,12 @@ def test_steps_of_a_function_are_counted_with_those_that_it_calls(monkeypatch):
         constant = jax.lax.scan(lambda c, _: (c + 1.0, None), 0.0, None, length=4)[0]
         return jax.jit(loop)(x) + conditional(x) + constant.astype(x.dtype)
 
-    done, begun = [], walk.Walk.__init__
+    done, begun = [], evaluator.Walk.__init__
 
     def watched(self, segment, dtype, see):
         begun(self, segment, dtype, lambda steps: (done.append(steps), see(steps)))
 
-    monkeypatch.setattr(walk.Walk, "__init__", watched)
+    monkeypatch.setattr(evaluator.Walk, "__init__", watched)
     seen = []
     x0, x1 = np.array([-1.0, 0.5]), np.array([1.0, 0.0])
     found = exact.pieces_of(fn, x0, x1, progress=lambda *now: seen.append(now))
@@ -428,7 +428,8 @@ def test_a_target_is_looked_at_at_the_same_numbers_whatever_the_pace(monkeypatch
 STOPPED = """
 import os, signal, threading, time
 import jax, numpy as np
-from jaxexpr import cores, curves, exact
+from jaxexpr import curves, exact
+from jaxexpr._core import threads
 
 r = np.random.default_rng(0)
 
@@ -456,9 +457,9 @@ def region_counts(progress):
 
 def compiled(progress):
     work = lambda first, count: time.sleep(1.5 if first > 2 else 0.2)
-    cores.PATIENCE = 0.1
+    threads.PATIENCE = 0.1
     began = time.monotonic()
-    cores.in_spans(work, 100, 1, lambda done: progress(done, 100, time.monotonic() - began))
+    threads.in_spans(work, 100, 1, lambda done: progress(done, 100, time.monotonic() - began))
 
 for work in (pieces_of, plane, cells, region_counts, compiled):
     sent = []

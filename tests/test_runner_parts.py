@@ -9,7 +9,7 @@ import pytest
 
 from jaxexpr import batches, runner
 from jaxexpr._core import linalg
-from jaxexpr.exact.stretches import Totals
+from jaxexpr.exact.along_curves.traverse import Totals
 from jaxexpr.exactly import numbers
 from jaxexpr.moments import Gathered, Moments
 

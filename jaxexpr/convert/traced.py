@@ -20,7 +20,7 @@ from jax.extend import core
 
 from jaxexpr.convert.arrays import OTHERWISE
 from jaxexpr.convert.chain import Product
-from jaxexpr.exact.walk import CALLS
+from jaxexpr.exact.functions.evaluator import CALLS
 
 # Steps that leave the entries and their order alone, if they leave their number.
 RESHAPES = ("reshape", "squeeze", "broadcast_in_dim", "expand_dims", "copy")

@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING
 
 from jaxexpr._core.calls import absent
+from jaxexpr.exact.along_curves.activation_patterns import distinct_patterns, patterns
+from jaxexpr.exact.along_curves.counting import region_counts
+from jaxexpr.exact.along_curves.solve import Pieces, pieces, pieces_batch
 from jaxexpr.exact.arrangements import consecutive, general_position
-from jaxexpr.exact.balls import regions_in_ball
-from jaxexpr.exact.cells import Cells, cells
 from jaxexpr.exact.constructions import (
     Construction,
     folding,
@@ -15,14 +16,13 @@ from jaxexpr.exact.constructions import (
     pascanu2013_folding,
     sawtooth,
 )
-from jaxexpr.exact.counted import region_counts
-from jaxexpr.exact.distance import Nearest, distance_to_boundary
-from jaxexpr.exact.interpret import pieces_of
-from jaxexpr.exact.merge import LinearRegions, linear_regions
-from jaxexpr.exact.patterns import distinct_patterns, patterns
-from jaxexpr.exact.pieces import Pieces, pieces, pieces_batch
-from jaxexpr.exact.planar import Adjacency, Plane
-from jaxexpr.exact.plane import plane, plane_through
+from jaxexpr.exact.functions.function_pieces import pieces_of
+from jaxexpr.exact.nearest_boundary import Nearest, distance_to_boundary
+from jaxexpr.exact.planes.divide import plane, plane_through
+from jaxexpr.exact.planes.merge_cells import LinearRegions, linear_regions
+from jaxexpr.exact.planes.result import Adjacency, Plane
+from jaxexpr.exact.polytopes.balls import regions_in_ball
+from jaxexpr.exact.polytopes.boxes import Cells, cells
 
 __all__ = [
     "Adjacency",

@@ -24,7 +24,7 @@ from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.precision import precision
 from jaxexpr.curves import Curve, as_curve
-from jaxexpr.exact import crossings, levels, room, starts, stretches
+from jaxexpr.exact.along_curves import capacity, crossing_rows, level_crossings, segments, traverse
 from jaxexpr.params import Params, checked_params, fitting, precision_of
 
 _CACHE_BYTES = 2**19  # rows of the curves that are side by side on CPU: they stay in the cache
@@ -153,7 +153,7 @@ def totals(
     phi: activations.Activation,
     dtype: str,
     beside: tuple[float, ...] = (),
-) -> tuple[stretches.Totals, Any, Any]:
+) -> tuple[traverse.Totals, Any, Any]:
     """Integrals of one given network along a curve, the curve's own length, and crossings.
 
     beside : other levels than the activation's, whose crossings are counted too: ``(depth, m)``.
@@ -196,7 +196,7 @@ def exact_activation(activation: str | activations.Activation) -> activations.Ac
 
 def has_pieces(curve: Curve) -> bool:
     """Whether crossings along the curve are known in closed form."""
-    return curve.kind in starts.STRAIGHT + starts.ROUND
+    return curve.kind in segments.STRAIGHT + segments.ROUND
 
 
 def exact_curve(name: str, curve: Curve) -> None:
@@ -212,7 +212,7 @@ def _kind(curve: Curve) -> Any:
     return curve.kind, curve.domain, curve.whole, [np.shape(a) for a in curve.arrays]
 
 
-def layers_of(params: Params, plan: Sequence[room.Block]) -> list[Any]:
+def layers_of(params: Params, plan: Sequence[capacity.Block]) -> list[Any]:
     """What ``stretches.through`` loops over, from given parameters."""
     found = []
     for block in plan:
@@ -225,7 +225,7 @@ def counting(beside: tuple[float, ...]) -> Any:
     """What looks at each layer and counts the crossings of these levels; ``None`` if none."""
     if not beside:
         return None
-    return lambda rows, weights, biases, _: levels.count(rows, weights, biases, beside)
+    return lambda rows, weights, biases, _: level_crossings.count(rows, weights, biases, beside)
 
 
 @functools.partial(
@@ -237,7 +237,7 @@ def _run(
     arrays: list[jax.Array],
     *,
     activation: activations.Activation,
-    plan: tuple[room.Block, ...],
+    plan: tuple[capacity.Block, ...],
     parts: int,
     paired: bool,
     batch: int,
@@ -249,14 +249,14 @@ def _run(
         own, points = item
         net = own if paired else params
         path = dataclasses.replace(curve, arrays=tuple(points))
-        begun = starts.begin(path, parts, net[0][0].dtype)
+        begun = segments.begin(path, parts, net[0][0].dtype)
         layers = layers_of(net, plan)
         look = counting(beside)
-        said = stretches.over(
-            lambda s: stretches.through(s, layers, activation, plan, look), begun, parts
+        said = traverse.over(
+            lambda s: traverse.through(s, layers, activation, plan, look), begun, parts
         )
-        totals, joints = stretches.total(said)
-        counts = stretches.level_totals(said.extra) if beside else ()
+        totals, joints = traverse.total(said)
+        counts = traverse.level_totals(said.extra) if beside else ()
         ends = (begun[0], begun[1] if len(begun) == 3 else jnp.ones_like(begun[0]))
         rows = said.rows
         shape = ends, (rows.t, rows.made, rows.real)
@@ -275,21 +275,21 @@ def _solve(
     paired: bool,
     memory: float,
     beside: tuple[float, ...] = (),
-) -> list[tuple[Pieces, tuple[stretches.Totals, Any, Any]]]:
+) -> list[tuple[Pieces, tuple[traverse.Totals, Any, Any]]]:
     """Run with room that grows until every curve has enough; pieces, totals, curve's length."""
     shapes = [tuple(np.shape(w)[-2:]) for w, _ in params]
     widths, bends = [s[1] for s in shapes], len(phi.breakpoints or ())
     itemsize = np.dtype(params[0][0].dtype).itemsize
     found: list[Any] = [None] * len(arrays[0])
     parts, asked = 1, None
-    own = starts.count(curve)
+    own = segments.count(curve)
     units = np.cumsum(widths) * bends
     work = len(found) * own * sum(float(n) * a * b for n, (a, b) in zip(units, shapes, strict=True))
-    plan = room.guess(room.blocks(shapes, work), widths, bends, own)
+    plan = capacity.guess(capacity.blocks(shapes, work), widths, bends, own)
     left = np.arange(len(found))
     while left.size:
         # Few different numbers of curves, and a whole number of batches: few compilations.
-        count = min(room.bucket(left.size), len(found))
+        count = min(capacity.bucket(left.size), len(found))
         most = side_by_side(plan[-1].size * max(widths) * itemsize * own, memory, count)
         batches = -(-count // most)
         batch = -(-count // batches)
@@ -306,7 +306,7 @@ def _solve(
             beside=beside,
         )
         out = [jax.tree.map(np.asarray, one) for one in out]
-        lacking = room.lacks(plan, out[2][: left.size])
+        lacking = capacity.lacks(plan, out[2][: left.size])
         for place in np.flatnonzero(~lacking):
             found[left[place]] = _collected(curve, out, int(place))
         left = left[lacking]
@@ -317,24 +317,24 @@ def _solve(
 
 
 def more_room(
-    plan: tuple[room.Block, ...],
+    plan: tuple[capacity.Block, ...],
     parts: int,
     needed: np.ndarray,
-    asked: room.Asked | None,
+    asked: capacity.Asked | None,
     curve: Curve,
     params: Params,
     memory: float,
-) -> tuple[tuple[room.Block, ...], int, room.Asked | None]:
+) -> tuple[tuple[capacity.Block, ...], int, capacity.Asked | None]:
     """``room.widened`` for a curve in `parts` a stretch of its own, within `memory` bytes."""
     widest = max(np.shape(w)[-1] for w, _ in params) * np.dtype(params[0][0].dtype).itemsize
-    row = 8 * widest * (1 if curve.kind in starts.STRAIGHT else 3)
-    own = starts.count(curve)
-    plan, times, asked = room.widened(
+    row = 8 * widest * (1 if curve.kind in segments.STRAIGHT else 3)
+    own = segments.count(curve)
+    plan, times, asked = capacity.widened(
         plan, needed, asked, lambda plan: plan[-1].size * row > memory
     )
     parts *= 2**times
     if parts == 1 and own > 1 and own * plan[-1].size * row > memory:
-        parts, plan = 2, room.halved(plan)  # one after another, no longer side by side
+        parts, plan = 2, capacity.halved(plan)  # one after another, no longer side by side
     return plan, parts, asked
 
 
@@ -353,18 +353,18 @@ def chosen(params: Params, take: np.ndarray) -> Params:
 
 def _collected(
     curve: Curve, out: list[Any], place: int
-) -> tuple[Pieces, tuple[stretches.Totals, Any, Any]]:
+) -> tuple[Pieces, tuple[traverse.Totals, Any, Any]]:
     """What ``_run`` found of the curve number `place`."""
     both, joints, _, ends, rows = (jax.tree.map(lambda x: x[place], one) for one in out)
     (totals, *_), (t, weight), (inner, made, count) = both, ends, rows
     per_turn = math.pi if curve.kind == "semicircles" else 1.0
     at, layer = [np.full(1, _end(t[0, 0], weight[0, 0]))], []
     for i in range(len(t)):
-        here = slice(1, int(count[i]) - (1 if curve.kind in starts.STRAIGHT else 0))
-        kept = made[i][here] < crossings.NEVER
+        here = slice(1, int(count[i]) - (1 if curve.kind in segments.STRAIGHT else 0))
+        kept = made[i][here] < crossing_rows.NEVER
         at.append(inner[i][here][kept])
         layer.append(made[i][here][kept])
-        if joints[i] < crossings.NEVER:
+        if joints[i] < crossing_rows.NEVER:
             at.append(t[i, 1:])
             layer.append(joints[i : i + 1])
     at.append(np.full(1, _end(t[-1, 1], weight[-1, 1])))

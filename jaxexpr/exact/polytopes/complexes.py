@@ -26,7 +26,7 @@ import itertools
 
 import numpy as np
 
-from jaxexpr.exact.faces import WORD, Array, Level, Store, pack, segments
+from jaxexpr.exact.polytopes.face_lattice import WORD, Array, Level, Store, pack, segments
 
 
 class Inconsistent(ArithmeticError):

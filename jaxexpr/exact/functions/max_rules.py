@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from jaxexpr.exact.affine import Rule, windows
-from jaxexpr.exact.equations import Array, Changes, Equation
-from jaxexpr.exact.kinks import insert
-from jaxexpr.exact.piecewise import ROUNDINGS, Linear, Segment, Value
+from jaxexpr.exact.functions.equations import Array, Changes, Equation
+from jaxexpr.exact.functions.linear_rules import Rule, windows
+from jaxexpr.exact.functions.nonlinear_rules import insert
+from jaxexpr.exact.functions.values import ROUNDINGS, Linear, Segment, Value
 
 
 def _corners(left: Array, right: Array, slack: Array) -> tuple[Array, Array, Array]:

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxexpr.activations import Activation
-from jaxexpr.exact import polygons
-from jaxexpr.exact.cutting import Growth
-from jaxexpr.exact.forward import Bends, Layer
-from jaxexpr.exact.polygons import Array, Polygons
+from jaxexpr.exact.planes import polygons
+from jaxexpr.exact.planes.forward import Bends, Layer
+from jaxexpr.exact.planes.polygons import Array, Polygons
+from jaxexpr.exact.planes.subdivide import Growth
 
 
 class Adjacency(NamedTuple):

@@ -9,9 +9,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxexpr.exact.affine import Rule, real
-from jaxexpr.exact.equations import Array, Equation
-from jaxexpr.exact.piecewise import Linear, Segment, Value
+from jaxexpr.exact.functions.equations import Array, Equation
+from jaxexpr.exact.functions.linear_rules import Rule, real
+from jaxexpr.exact.functions.values import Linear, Segment, Value
 
 
 def _reshaped(segment: Segment, equation: Equation, arguments: Sequence[Any]) -> list[Value]:

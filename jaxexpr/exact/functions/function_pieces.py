@@ -24,10 +24,10 @@ from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.precision import double_enabled
 from jaxexpr._core.progress import Bar, Progress
-from jaxexpr.exact.affine import real
-from jaxexpr.exact.equations import Array, Changes, Crossing, Equation
-from jaxexpr.exact.piecewise import EPS, ROUNDINGS, Linear, Segment, Steps, TooLarge, peak
-from jaxexpr.exact.walk import Walk, steps
+from jaxexpr.exact.functions.equations import Array, Changes, Crossing, Equation
+from jaxexpr.exact.functions.evaluator import Walk, steps
+from jaxexpr.exact.functions.linear_rules import real
+from jaxexpr.exact.functions.values import EPS, ROUNDINGS, Linear, Segment, Steps, TooLarge, peak
 
 CONTINUOUS = "give a continuous piecewise linear function of x"
 

@@ -26,7 +26,7 @@ from jax import lax
 from jaxexpr._core import bits, checks
 from jaxexpr._core.linalg import dot, norms, power_of_two
 from jaxexpr.activations import Activation
-from jaxexpr.exact import crossings
+from jaxexpr.exact.along_curves import crossing_rows
 
 ROUNDINGS = 8
 
@@ -76,7 +76,7 @@ class Seen(NamedTuple):
     rows: Rows
     speed_before: jax.Array
     exponent: jax.Array
-    changes: crossings.Changes
+    changes: crossing_rows.Changes
     needed: jax.Array
     sound: jax.Array
 
@@ -84,7 +84,7 @@ class Seen(NamedTuple):
 def start(t: jax.Array, weight: jax.Array, z: jax.Array) -> Rows:
     """Rows of a stretch of the line itself: its two ends, points or directions."""
     count = jnp.asarray(t.shape[0], jnp.int32)
-    never = jnp.full(t.shape, crossings.NEVER, jnp.int32)
+    never = jnp.full(t.shape, crossing_rows.NEVER, jnp.int32)
     zero = jnp.zeros((), jnp.int32)
     return Rows(t, weight, z, _speed(t, weight, z, count), never, count, zero)
 
@@ -145,7 +145,7 @@ def advance(
     above = beyond(h, rows.weight)
     below = bits.pack_all([h < x * rows.weight[:, None] for x in levels], total)
     strict = (above[:-1] & below[1:]) | (below[:-1] & above[1:])
-    found = crossings.find(strict, new)
+    found = crossing_rows.find(strict, new)
 
     # Where each crossing stands on its piece; crossings in order; those that coincide are one.
     wide = bits.words(units) * bits.WORD
@@ -160,7 +160,7 @@ def advance(
     previous = jnp.concatenate([jnp.zeros(1, part.dtype), part[:-1]])
     same = jnp.concatenate([jnp.zeros(1, bool), row[1:] == row[:-1]])
     keep = (row < total) & ~(same & (jnp.abs(left + previous * (right - left)) <= loose))
-    join = crossings.merge(row, keep, total, rows.real, size)
+    join = crossing_rows.merge(row, keep, total, rows.real, size)
     old = join.slot < 0
     after = jnp.where(old, join.left, jnp.minimum(join.left + 1, total - 1))
     part = jnp.where(old, 0, part[join.slot])
@@ -186,9 +186,9 @@ def advance(
     # The state on the piece that begins at each row: no unit is above at one end and below at the
     # other any more.
     state = above[:-1] | above[1:]
-    made = jnp.where(old, rows.made[join.left], crossings.NEVER)
+    made = jnp.where(old, rows.made[join.left], crossing_rows.NEVER)
     count = jnp.minimum(join.real, size)
-    seen = crossings.changes(state, count - 1, made[:-1], index)
+    seen = crossing_rows.changes(state, count - 1, made[:-1], index)
     made = jnp.concatenate([seen.made, made[-1:]])
     exponent = rows.exponent
     if activation.homogeneous:

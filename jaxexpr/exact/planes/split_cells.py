@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxexpr.exact.chords import (
+from jaxexpr.exact.planes.chords import (
     Between,
     Chords,
     Lines,
@@ -27,7 +27,7 @@ from jaxexpr.exact.chords import (
     directions,
     distinct,
 )
-from jaxexpr.exact.polygons import Array, Polygons, offsets, runs
+from jaxexpr.exact.planes.polygons import Array, Polygons, offsets, runs
 
 
 class Carved(NamedTuple):

@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from jaxexpr.exact.equations import Array, Changes, Equation
+from jaxexpr.exact.functions.equations import Array, Changes, Equation
 
 ROUNDINGS = 8
 EPS = float(np.finfo(np.float64).eps)

@@ -2,12 +2,12 @@
 
 On a cell of the first l layers every unit of the next one is affine, so its values at the vertices
 of all cells come from one matrix product, and values at new vertices by interpolation. The units
-cut the cells that they cross (``cutting``); the cost is that of the products and of the cells made,
-whatever the width of the network, and nothing loops over cells.
+cut the cells that they cross (``subdivide``); the cost is that of the products and of the cells
+made, whatever the width of the network, and nothing loops over cells.
 
 Degenerate networks (zero biases, repeated and parallel units, rows of zeros, folds, boundaries
 through vertices or along edges) are taken as they are, without a perturbation: ``forward`` says how
-large the errors of float64 are, ``cutting`` what counts as equal.
+large the errors of float64 are, ``subdivide`` what counts as equal.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.progress import Bar, Progress
 from jaxexpr.activations import Activation
-from jaxexpr.exact import polygons
-from jaxexpr.exact.chords import Lines
-from jaxexpr.exact.cutting import Growth, cut
-from jaxexpr.exact.forward import Bends, Front, as_float64
-from jaxexpr.exact.pieces import exact_activation
-from jaxexpr.exact.planar import Plane
-from jaxexpr.exact.polygons import Array
+from jaxexpr.exact.along_curves.solve import exact_activation
+from jaxexpr.exact.planes import polygons
+from jaxexpr.exact.planes.chords import Lines
+from jaxexpr.exact.planes.forward import Bends, Front, as_float64
+from jaxexpr.exact.planes.polygons import Array
+from jaxexpr.exact.planes.result import Plane
+from jaxexpr.exact.planes.subdivide import Growth, cut
 from jaxexpr.params import checked_params
 
 

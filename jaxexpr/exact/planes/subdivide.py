@@ -7,7 +7,7 @@ values at the vertices. A *line* is where one unit stands on one breakpoint.
    vertex.
 2. In each cell a line that leaves vertices strictly on both sides becomes a chord between two
    vertices of the cell's boundary.
-3. The cells are cut along their chords (``carving``).
+3. The cells are cut along their chords (``split_cells``).
 
 **Decisions.** A value within the error of its product of a level is set to the level exactly (at a
 vertex where lines cross at a small angle the error is larger by one over its sine, since that is
@@ -25,8 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxexpr.exact.carving import carve
-from jaxexpr.exact.chords import (
+from jaxexpr.exact.planes.chords import (
     NEAR,
     Between,
     Chords,
@@ -37,7 +36,17 @@ from jaxexpr.exact.chords import (
     directions,
     distinct,
 )
-from jaxexpr.exact.polygons import Array, Edges, Polygons, edges, following, offsets, owners, runs
+from jaxexpr.exact.planes.polygons import (
+    Array,
+    Edges,
+    Polygons,
+    edges,
+    following,
+    offsets,
+    owners,
+    runs,
+)
+from jaxexpr.exact.planes.split_cells import carve
 
 WORD = 8
 LEAST_SINE = 2.0**-20

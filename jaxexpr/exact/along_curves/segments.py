@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxexpr.curves import Curve
-from jaxexpr.exact.arcs import LONGEST
+from jaxexpr.exact.along_curves.arcs import LONGEST
 
 STRAIGHT, ROUND = ("line", "polyline"), ("arc", "circle", "ellipse", "semicircles")
 

@@ -23,8 +23,8 @@ from jax import lax
 from jaxexpr._core import bits
 from jaxexpr._core.linalg import dot, norms, power_of_two
 from jaxexpr.activations import Activation
-from jaxexpr.exact import crossings
-from jaxexpr.exact.lines import ROUNDINGS
+from jaxexpr.exact.along_curves import crossing_rows
+from jaxexpr.exact.along_curves.lines import ROUNDINGS
 
 LONGEST = math.pi / 2  # a piece of the curve itself; longer ones could hide two crossings
 NODES, SHARES = (x.astype(np.float64) for x in np.polynomial.legendre.leggauss(16))
@@ -60,7 +60,7 @@ class Seen(NamedTuple):
 
     rows: Arcs
     before: Arcs
-    changes: crossings.Changes
+    changes: crossing_rows.Changes
     needed: jax.Array
     sound: jax.Array
 
@@ -76,7 +76,7 @@ def start(t: jax.Array, coefficients: jax.Array) -> Arcs:
     coefficients : of (cos, sin, 1), ``(3, n)``.
     """
     one, zero = jnp.ones((), jnp.int32), jnp.zeros((), jnp.int32)
-    never = jnp.full((1,), crossings.NEVER, jnp.int32)
+    never = jnp.full((1,), crossing_rows.NEVER, jnp.int32)
     return Arcs(t, coefficients[None], never, one, zero)
 
 
@@ -132,7 +132,7 @@ def advance(
         for before, after in ((ends[0], ends[1]), (ends[1], ends[2])):
             strict = ((before > level) & (after < level)) | ((before < level) & (after > level))
             both.append(strict)
-    found = crossings.find(bits.pack_all(both, pieces), new)
+    found = crossing_rows.find(bits.pack_all(both, pieces), new)
 
     # Closed form: c + r cos(t - phase) = level, on the rising or the falling side.
     wide = bits.words(units) * bits.WORD
@@ -156,7 +156,7 @@ def advance(
     previous, slackness = (jnp.concatenate([x[:1] - 1, x[:-1]]) for x in (root, loose))
     same = jnp.concatenate([jnp.zeros(1, bool), row[1:] == row[:-1]])
     keep = (row < pieces) & ~(same & (root - previous <= loose + slackness))
-    join = crossings.merge(row, keep, pieces, arcs.real, size)
+    join = crossing_rows.merge(row, keep, pieces, arcs.real, size)
     old = join.slot < 0
     end_of_all = arcs.t[arcs.real]
     inside = jnp.arange(size, dtype=jnp.int32) < join.real
@@ -181,9 +181,9 @@ def advance(
     z = _image(h, states, activation)
 
     state = bits.pack_all(states, size)
-    made = jnp.where(old, arcs.made[join.left], crossings.NEVER)
+    made = jnp.where(old, arcs.made[join.left], crossing_rows.NEVER)
     count = jnp.minimum(join.real, size)
-    changed = crossings.changes(state, count, made, index)
+    changed = crossing_rows.changes(state, count, made, index)
     exponent = arcs.exponent
     if activation.homogeneous:
         largest = jnp.max(jnp.abs(z))

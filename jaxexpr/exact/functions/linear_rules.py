@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 
-from jaxexpr.exact.equations import Array, Equation
-from jaxexpr.exact.piecewise import EPS, Linear, Segment, Steps, Value, peak
+from jaxexpr.exact.functions.equations import Array, Equation
+from jaxexpr.exact.functions.values import EPS, Linear, Segment, Steps, Value, peak
 
 Rule: TypeAlias = Callable[[Segment, Equation, Sequence[Any]], Sequence[Value]]
 

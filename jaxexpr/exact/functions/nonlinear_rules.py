@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from jaxexpr.exact.affine import Rule, per_row, real
-from jaxexpr.exact.equations import Array, Changes, Equation
-from jaxexpr.exact.moves import RULES as MOVES
-from jaxexpr.exact.piecewise import EPS, ROUNDINGS, Linear, Segment, Steps, Value, peak
+from jaxexpr.exact.functions.equations import Array, Changes, Equation
+from jaxexpr.exact.functions.indexing_rules import RULES as MOVES
+from jaxexpr.exact.functions.linear_rules import Rule, per_row, real
+from jaxexpr.exact.functions.values import EPS, ROUNDINGS, Linear, Segment, Steps, Value, peak
 
 
 def own_error(value: Any) -> Array:

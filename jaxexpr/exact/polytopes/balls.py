@@ -18,11 +18,11 @@ import numpy as np
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation
-from jaxexpr.exact.cells import few_inputs, numbers
-from jaxexpr.exact.distance import ROUNDINGS
-from jaxexpr.exact.faces import Array
-from jaxexpr.exact.partitions import Bends, Partition, partition
-from jaxexpr.exact.pieces import exact_activation
+from jaxexpr.exact.along_curves.solve import exact_activation
+from jaxexpr.exact.nearest_boundary import ROUNDINGS
+from jaxexpr.exact.polytopes.boxes import few_inputs, numbers
+from jaxexpr.exact.polytopes.face_lattice import Array
+from jaxexpr.exact.polytopes.partition import Bends, Partition, partition
 
 EPS = float(np.finfo(np.float64).eps)
 CLOSE = 1e-9  # hyperplanes met within this share of the way are not told apart

@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxexpr.activations import Activation
-from jaxexpr.exact import complexes
-from jaxexpr.exact.faces import Array, unpack
+from jaxexpr.exact.polytopes import complexes
+from jaxexpr.exact.polytopes.face_lattice import Array, unpack
 
 EPS = float(np.finfo(np.float64).eps)
 ROUNDINGS = (4096, 128, 16)

@@ -17,8 +17,8 @@ from jax import lax
 
 from jaxexpr._core import bits
 from jaxexpr._core.linalg import dot, norms, power_of_two
-from jaxexpr.exact.arcs import Arcs
-from jaxexpr.exact.lines import ROUNDINGS
+from jaxexpr.exact.along_curves.arcs import Arcs
+from jaxexpr.exact.along_curves.lines import ROUNDINGS
 
 
 class Counted(NamedTuple):

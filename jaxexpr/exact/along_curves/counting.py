@@ -23,7 +23,7 @@ from jaxexpr._core.precision import precision
 from jaxexpr._core.progress import Bar, Progress
 from jaxexpr._core.threads import in_spans
 from jaxexpr.curves import Curve
-from jaxexpr.exact import pieces, room, starts, stretches
+from jaxexpr.exact.along_curves import capacity, segments, solve, traverse
 from jaxexpr.params import Params, checked_params, precision_of
 
 MOST_NUMBERS = 2**20  # that one call returns
@@ -36,7 +36,7 @@ def region_counts(
     curves: Sequence[Curve],
     activation: str | activations.Activation = "relu",
     *,
-    memory: float = pieces.MEMORY,
+    memory: float = solve.MEMORY,
     progress: Progress = None,
 ) -> np.ndarray:
     """Count the activation regions that each curve meets in each of many networks, exactly.
@@ -76,7 +76,7 @@ def region_counts(
             f"params[0][0] has shape {shape}: give networks, with their number as the first axis "
             "of every array; pieces_batch takes one network"
         )
-    family, phi = pieces.family_of(params, curves), pieces.exact_activation(activation)
+    family, phi = solve.family_of(params, curves), solve.exact_activation(activation)
     checks.concrete("params, curves", (params, family), "regions are counted")
     memory, dtype = checks.positive("memory", memory), precision_of(params)
     with precision(dtype):
@@ -97,20 +97,20 @@ def _solve(
     bar: Bar,
 ) -> np.ndarray:
     """Run with room that grows until every network has enough for every curve."""
-    networks, each, own = len(params[0][0]), len(arrays[0]), starts.count(curve)
+    networks, each, own = len(params[0][0]), len(arrays[0]), segments.count(curve)
     shapes = [tuple(np.shape(w)[-2:]) for w, _ in params]
     widths, bends = [s[1] for s in shapes], len(phi.breakpoints or ())
     row = max(widths) * params[0][0].itemsize
-    cut = room.blocks(shapes, np.inf, most=BLOCKS)
-    plan, parts, asked = room.guess(cut, widths, bends, own), 1, None
+    cut = capacity.blocks(shapes, np.inf, most=BLOCKS)
+    plan, parts, asked = capacity.guess(cut, widths, bends, own), 1, None
     counts = np.zeros((networks, each, len(params)), int)
     left = np.arange(networks)
     while left.size:
         # Few different numbers of networks, so few compilations.
-        take = np.resize(left, min(room.bucket(left.size), networks))
-        most = pieces.side_by_side(plan[-1].size * row * own, memory, each)
+        take = np.resize(left, min(capacity.bucket(left.size), networks))
+        most = solve.side_by_side(plan[-1].size * row * own, memory, each)
         batch = max(n for n in range(1, most + 1) if each % n == 0)
-        nets = jax.tree.map(jnp.asarray, pieces.chosen(params, take))
+        nets = jax.tree.map(jnp.asarray, solve.chosen(params, take))
         call = max(min(take.size * each, MOST_NUMBERS // (3 * len(params))) // batch, 1)
         run = functools.partial(
             _run,
@@ -137,13 +137,13 @@ def _solve(
             for array, new in zip((found, needed), out, strict=True):
                 array[here] = np.asarray(new)[:count].reshape(-1, *array.shape[1:])
         found, needed = (x.reshape(left.size, each, *x.shape[1:]) for x in (found, needed))
-        lacking = room.lacks(plan, needed)
+        lacking = capacity.lacks(plan, needed)
         done = ~lacking.any(axis=1)
         counts[left[done]] = found[done]
         left = left[~done]
         if left.size:
             worst = needed[lacking].max(axis=0)
-            plan, parts, asked = pieces.more_room(plan, parts, worst, asked, curve, params, memory)
+            plan, parts, asked = solve.more_room(plan, parts, worst, asked, curve, params, memory)
     return counts
 
 
@@ -154,7 +154,7 @@ def _run(
     arrays: list[jax.Array],
     *,
     activation: activations.Activation,
-    plan: tuple[room.Block, ...],
+    plan: tuple[capacity.Block, ...],
     parts: int,
     batch: int,
     call: int,
@@ -170,15 +170,15 @@ def _run(
 
     def network(number: Any, found: Any) -> Any:
         own = jax.tree.map(lambda x: x[number], params)
-        layers = pieces.layers_of(own, plan)
+        layers = solve.layers_of(own, plan)
 
         def one(points: list[jax.Array]) -> Any:
             path = dataclasses.replace(curve, arrays=tuple(points))
-            begun = starts.begin(path, parts, own[0][0].dtype)
-            said = stretches.over(
-                lambda s: stretches.through(s, layers, activation, plan), begun, parts
+            begun = segments.begin(path, parts, own[0][0].dtype)
+            said = traverse.over(
+                lambda s: traverse.through(s, layers, activation, plan), begun, parts
             )
-            return stretches.total(said)[0].pieces, said.needed.max(axis=0)
+            return traverse.total(said)[0].pieces, said.needed.max(axis=0)
 
         def some(entry: Any, found: Any) -> Any:
             begin = (entry - number * batches) * batch

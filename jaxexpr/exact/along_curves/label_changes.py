@@ -15,10 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxexpr._core.bits import distinct
 from jaxexpr._core.linalg import power_of_two
-from jaxexpr.exact.arcs import Arcs
-from jaxexpr.exact.levels import Parts, round_parts, states_of, turning
-from jaxexpr.exact.lines import ROUNDINGS
+from jaxexpr.exact.along_curves.arcs import Arcs
+from jaxexpr.exact.along_curves.level_crossings import Parts, round_parts, states_of, turning
+from jaxexpr.exact.along_curves.lines import ROUNDINGS
 
 BITS = 31  # labels in a word
 MOST_POINTS = 2 * BITS
@@ -110,4 +111,4 @@ def labellings(times: jax.Array, first: jax.Array) -> jax.Array:
     here = jnp.concatenate([jnp.full((1,), -jnp.inf, t.dtype), t])
     near = 2 * np.finfo(t.dtype).eps * jnp.maximum(jnp.abs(t), 1)
     apart = later - here > jnp.concatenate([jnp.zeros(1, t.dtype), near])
-    return bits.distinct(walk, apart & (here < jnp.inf))
+    return distinct(walk, apart & (here < jnp.inf))

@@ -19,8 +19,8 @@ from jax import lax
 from jaxexpr._core.linalg import power_of_two
 from jaxexpr._core.transforms import scan, spread
 from jaxexpr.activations import Activation
-from jaxexpr.exact import arcs, crossings, levels, lines, starts
-from jaxexpr.exact.room import Block, caps
+from jaxexpr.exact.along_curves import arcs, crossing_rows, level_crossings, lines, segments
+from jaxexpr.exact.along_curves.capacity import Block, caps
 
 FILLED = 0.85  # share of its room that a part of a curve is to fill
 
@@ -148,7 +148,7 @@ def _counted(
     rows: Any, weights: jax.Array, biases: jax.Array, activation: Activation
 ) -> tuple[Totals, jax.Array, jax.Array, jax.Array]:
     """What a layer says of which the crossings alone are counted; all else is 0."""
-    found = levels.count(rows, weights, biases, activation.breakpoints or ())
+    found = level_crossings.count(rows, weights, biases, activation.breakpoints or ())
     zero = jnp.zeros((), biases.dtype)
     none = jnp.zeros((), jnp.int32)
     totals = Totals(
@@ -195,8 +195,8 @@ def total(said: Said) -> tuple[Totals, jax.Array]:
     changed = jnp.concatenate(at, axis=1).astype(jnp.int32)  # (s - 1, depth)
     depth = changed.shape[1]
     layer = jnp.arange(depth, dtype=jnp.int32)[None, :]
-    made = jnp.min(jnp.where(changed > 0, layer, crossings.NEVER), axis=1)
-    made = jnp.concatenate([made, jnp.full((1,), crossings.NEVER, made.dtype)])
+    made = jnp.min(jnp.where(changed > 0, layer, crossing_rows.NEVER), axis=1)
+    made = jnp.concatenate([made, jnp.full((1,), crossing_rows.NEVER, made.dtype)])
     one = said.totals
     exponent = jnp.max(one.exponent, axis=0)
     scale = power_of_two(one.exponent - exponent[None], one.length.dtype)
@@ -210,7 +210,7 @@ def total(said: Said) -> tuple[Totals, jax.Array]:
     ), made
 
 
-def level_totals(extra: Sequence[levels.Counted]) -> jax.Array:
+def level_totals(extra: Sequence[level_crossings.Counted]) -> jax.Array:
     """Crossings of each level in each layer, ``(depth, m)``, from ``levels.count`` on stretches."""
     found = []
     for one in extra:  # leading axes: stretches, layers
@@ -256,7 +256,7 @@ def in_parts(
 
     def measured(stretch: jax.Array, low: jax.Array, high: jax.Array) -> Said:
         own = jax.tree.map(lambda x: x[stretch], begun)
-        return function(starts.between(own, low, high))._replace(rows=())
+        return function(segments.between(own, low, high))._replace(rows=())
 
     def step(way: _Way) -> _Way:
         high = jnp.where(way.width < 1 - way.low, way.low + way.width, 1)
@@ -288,7 +288,7 @@ def _joined(one: Said, two: Said) -> Said:
     both = jax.tree.map(lambda *x: jnp.stack(x), one, two)
     totals, _ = total(both)
     extra = [
-        levels.Counted(level_totals([c]), a.first, b.last, a.sound & b.sound) if c else ()
+        level_crossings.Counted(level_totals([c]), a.first, b.last, a.sound & b.sound) if c else ()
         for a, b, c in zip(one.extra, two.extra, both.extra, strict=True)
     ]
     return Said(

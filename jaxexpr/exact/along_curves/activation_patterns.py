@@ -12,8 +12,8 @@ from jaxexpr._core.calls import explained
 from jaxexpr._core.precision import precision
 from jaxexpr.activations import Activation
 from jaxexpr.curves import Curve, as_curve
-from jaxexpr.exact.forward import Bends, Front, as_float64
-from jaxexpr.exact.pieces import exact_activation, pieces
+from jaxexpr.exact.along_curves.solve import exact_activation, pieces
+from jaxexpr.exact.planes.forward import Bends, Front, as_float64
 from jaxexpr.params import Params, checked_params, fitting
 
 Array = np.ndarray

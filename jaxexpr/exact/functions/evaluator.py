@@ -11,12 +11,12 @@ import jax
 import numpy as np
 from jax.extend import core, source_info_util
 
-from jaxexpr.exact import affine, kinks, maxima, moves
-from jaxexpr.exact.affine import mapped
-from jaxexpr.exact.equations import Equation
-from jaxexpr.exact.piecewise import Linear, Segment, Steps
+from jaxexpr.exact.functions import indexing_rules, linear_rules, max_rules, nonlinear_rules
+from jaxexpr.exact.functions.equations import Equation
+from jaxexpr.exact.functions.linear_rules import mapped
+from jaxexpr.exact.functions.values import Linear, Segment, Steps
 
-RULES = affine.RULES | moves.RULES | maxima.RULES | kinks.RULES
+RULES = linear_rules.RULES | indexing_rules.RULES | max_rules.RULES | nonlinear_rules.RULES
 # Rules that know what to do with something that jumps from piece to piece.
 TAKE_STEPS = ("mul", "div", "select_n")
 # Primitives that call a function once, and the parameter that holds it.

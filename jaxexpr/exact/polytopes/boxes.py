@@ -1,6 +1,6 @@
 """Activation regions that meet a box in R^n, or all of R^n, counted and listed exactly.
 
-Regions come layer by layer, by cutting those of the layers below (``partitions``), with all their
+Regions come layer by layer, by cutting those of the layers below (``partition``), with all their
 faces; what counts as on a boundary, and so what is counted in degenerate networks, is said there.
 """
 
@@ -15,9 +15,9 @@ from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.progress import Bar, Progress
 from jaxexpr.activations import Activation
-from jaxexpr.exact.faces import Array
-from jaxexpr.exact.partitions import LIMIT, partition
-from jaxexpr.exact.pieces import exact_activation
+from jaxexpr.exact.along_curves.solve import exact_activation
+from jaxexpr.exact.polytopes.face_lattice import Array
+from jaxexpr.exact.polytopes.partition import LIMIT, partition
 from jaxexpr.params import checked_params
 
 LARGEST = 10  # dimensions; a box of n has 3^n faces

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxexpr.exact.polygons import Array, Polygons
+from jaxexpr.exact.planes.polygons import Array, Polygons
 
 NEAR = 1024.0  # decisions up to so many times outside their tolerance count as close
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
-from jaxexpr.exact.forward import EPS, Bends
-from jaxexpr.exact.planar import Plane
-from jaxexpr.exact.polygons import Array
+from jaxexpr.exact.planes.forward import EPS, Bends
+from jaxexpr.exact.planes.polygons import Array
+from jaxexpr.exact.planes.result import Plane
 
 CHUNK = 2**14
 

@@ -1,0 +1,1 @@
+"""Pieces of any JAX function between two points: its equations followed in NumPy."""
