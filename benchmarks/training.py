@@ -41,17 +41,17 @@ def ours(name: str, width: int, depth: int, networks: int, together: int) -> Job
     import jax.numpy as jnp
     import optax
 
-    from jaxexpr.training import draws, ensembles
+    from jaxexpr.training import parallel, setup
 
     (x, y), _ = examples(name)
     images, labels = jnp.asarray(x), jnp.asarray(y)
-    wanted = draws.Wanted(
+    wanted = setup.Wanted(
         net=network(width, depth, x.shape[1]), networks=together, classes=10, batch=BATCH,
         optimiser=optax.adam(RATE), prune=None, norm=None, after=None, readout=None, weight=0.01,
         only=None, label_noise=None,
     )  # fmt: skip
     plan, held, state = wanted.draw(jax.random.key(0))
-    advance = ensembles.Advance(plan, held, ensembles.chosen(None))
+    advance = parallel.Advance(plan, held, parallel.chosen(None))
     most = len(labels) // BATCH
     states = [advance.apart(state)]
 

@@ -3,26 +3,29 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from jaxexpr import activations, curves, datasets, exact, laws, prng, theory
 from jaxexpr._core import calls
 from jaxexpr.activations import Activation
-from jaxexpr.boundary import boundary_volume
 from jaxexpr.convert import from_arrays, from_flax, from_torch, from_torch_state
 from jaxexpr.convnets import ConvNet, cifar10_convnet
-from jaxexpr.dichotomies import dichotomies
-from jaxexpr.ensemble import estimate
-from jaxexpr.grids import GridNeeded, grid_needed
-from jaxexpr.kernels import kernel, measure, trajectory
+from jaxexpr.ensemble.along_curves import estimate
+from jaxexpr.ensemble.boundary_integrals import boundary_volume
+from jaxexpr.ensemble.labellings import dichotomies
+from jaxexpr.ensemble.perturbation_growth import perturbations
+from jaxexpr.ensemble.runner import Interrupted
+from jaxexpr.ensemble.statistics import Estimate
 from jaxexpr.layers import Conv, Dense, Pool
-from jaxexpr.moments import Estimate
+from jaxexpr.measurement.convergence import GridNeeded, grid_needed
+from jaxexpr.measurement.images import Projection, project, trajectory
+from jaxexpr.measurement.single import kernel, measure
 from jaxexpr.networks import MLP
-from jaxexpr.perturbations import perturbations
-from jaxexpr.probes import Probe, crossings, expected_crossings, probe
-from jaxexpr.projections import Projection, project
-from jaxexpr.runner import Interrupted
+from jaxexpr.probes.base import Probe, crossings, expected_crossings, probe
 from jaxexpr.verdicts import Verdict, judge, verdict
 
 if TYPE_CHECKING:
-    pass
+    from jaxexpr import plotting as plotting
+    from jaxexpr import results as results
+    from jaxexpr import training as training
 
 __version__ = "0.1.0"
 
@@ -59,6 +62,7 @@ __all__ = [
     "laws",
     "measure",
     "perturbations",
+    "prng",
     "probe",
     "project",
     "theory",

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import absent, explained
-from jaxexpr.moments import Estimate, error_bar
+from jaxexpr.ensemble.statistics import Estimate, error_bar
 
 # Okabe & Ito's palette: told apart by colour-blind readers as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -22,7 +22,7 @@ import xarray as xr
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.files import write_atomically
-from jaxexpr.moments import Estimate
+from jaxexpr.ensemble.statistics import Estimate
 
 _PARTS = ("sem", "n", "left_out", "failed", "discretisation")
 

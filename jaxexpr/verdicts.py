@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
-from jaxexpr.moments import Estimate
+from jaxexpr.ensemble.statistics import Estimate
 
 LEVEL = 1e-3
 ROUNDING = 1e-6

@@ -14,11 +14,12 @@ import jax
 import numpy as np
 import pytest
 
-from jaxexpr import MLP, Interrupted, checkpoint, curves, estimate, laws, runner
+from jaxexpr import MLP, Interrupted, curves, estimate, laws
 from jaxexpr._core import files
 from jaxexpr._core.files import write_atomically
-from jaxexpr.checkpoint import load_gathered, save_gathered
-from jaxexpr.moments import Gathered, Moments
+from jaxexpr.ensemble import checkpoints, runner
+from jaxexpr.ensemble.checkpoints import load_gathered, save_gathered
+from jaxexpr.ensemble.statistics import Gathered, Moments
 
 KEY = jax.random.key(4)
 NET = MLP((2, 4), laws.Gaussian(np.array([1.0, 2.0])), laws.Gaussian(0.1))
@@ -177,7 +178,7 @@ def test_a_writer_that_was_cleared_before_its_lock_begins_again(tmp_path, monkey
             folder.rmdir()
         return original(folder, wait=wait)
 
-    monkeypatch.setattr(checkpoint, "_locked", late)
+    monkeypatch.setattr(checkpoints, "_locked", late)
     path = tmp_path / "kept.npz"
     write_atomically(path, lambda temporary: temporary.write_text("whole"))
     assert list(tmp_path.iterdir()) == [path]

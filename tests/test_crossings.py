@@ -18,7 +18,7 @@ from jaxexpr import (
     perturbations,
     prng,
 )
-from jaxexpr.perturbations import DIRECTION
+from jaxexpr.ensemble.perturbation_growth import DIRECTION
 from jaxexpr.theory import gaussian_growth, mean_field_growth
 
 KEY = jax.random.key(2)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxexpr import MLP, curves, dichotomies, estimate, laws, prng
-from jaxexpr.sweeps import MOVING, NAMES
+from jaxexpr.ensemble.labelling_passes import MOVING, NAMES
 from jaxexpr.theory import flips_bound
 
 KEY = jax.random.key(3)

@@ -12,7 +12,6 @@ import pytest
 from jaxexpr import (
     MLP,
     Interrupted,
-    batches,
     curves,
     estimate,
     kernel,
@@ -20,9 +19,9 @@ from jaxexpr import (
     measure,
     probe,
     project,
-    runner,
     trajectory,
 )
+from jaxexpr.ensemble import devices, runner
 
 KEY = jax.random.key(7)
 NET = MLP((6, 16, 16, 16), laws.Sparse(laws.Gaussian(1.8), 0.7), laws.Gaussian(0.1))
@@ -63,7 +62,7 @@ def test_chunks_batches_and_extensions_change_no_number(method, segment):
 def test_a_buffer_smaller_than_a_chunk_loses_nothing(segment, monkeypatch):
     options = {"key": KEY, "draws": 60, "points": 5}
     whole = estimate(NET, segment(6), **options)["length"]
-    monkeypatch.setattr(batches, "_BUFFER_BYTES", 1)
+    monkeypatch.setattr(devices, "_BUFFER_BYTES", 1)
     for more in ({"chunk": 50}, {"target": 1e-9}, {"batch": 7}):
         small = estimate(NET, segment(6), **options, **more)["length"]
         np.testing.assert_allclose(small.mean, whole.mean, rtol=2e-6)
@@ -86,9 +85,9 @@ def test_a_sweep_compiles_once_and_equals_its_cells(segment):
         net = MLP((6, 16, 16, 16), weights, laws.Gaussian(0.1))
         return estimate(net, curve, key=KEY, draws=20, points=6)
 
-    before = batches._many._cache_size()
+    before = devices._many._cache_size()
     made = run(1.0)
-    assert batches._many._cache_size() == before + 1
+    assert devices._many._cache_size() == before + 1
     run(1.1)
     estimate(
         MLP((6, 16, 16, 16), laws.Sparse(laws.Gaussian(sigma), density), laws.Gaussian(0.2)),
@@ -97,7 +96,7 @@ def test_a_sweep_compiles_once_and_equals_its_cells(segment):
         draws=50,
         points=6,
     )
-    assert batches._many._cache_size() == before + 1
+    assert devices._many._cache_size() == before + 1
     assert made["growth"].mean.shape == (20, 10, 3)
     cell = MLP(
         (6, 16, 16, 16),
@@ -331,8 +330,8 @@ print([made[n].mean.tolist() for n in made])
 
 def test_one_two_and_eight_devices_agree():
     found = []
-    for devices in (1, 2, 8):
-        code = _DEVICES.format(devices=devices)
+    for count in (1, 2, 8):
+        code = _DEVICES.format(devices=count)
         found.append(np.array(json.loads(python(code))))
     for other in found[1:]:
         np.testing.assert_allclose(other, found[0], rtol=1e-12)

@@ -8,11 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxexpr import MLP, curves, estimate, kernels, laws, probe
+from jaxexpr import MLP, curves, estimate, laws, probe
 from jaxexpr._core.fingerprint import digest
 from jaxexpr.activations import Activation
-from jaxexpr.checkpoint import fingerprint
-from jaxexpr.jobs import Along
+from jaxexpr.ensemble.along_curves import Along
+from jaxexpr.ensemble.checkpoints import fingerprint
+from jaxexpr.measurement import plan
 
 KEY = jax.random.key(0)
 NET = MLP((2, 8, 8), laws.Gaussian(1.5), laws.Zero())
@@ -20,7 +21,7 @@ LINE = curves.line([0.0, 1.0], [1.0, 0.0])
 
 
 def mark(net=NET, curve=LINE, key=KEY, probes=("length",), **options):
-    curve, passes = kernels.checked(
+    curve, passes = plan.checked(
         net, curve, probes, options.get("method", "auto"), options.get("points")
     )
     return fingerprint(net, curve, key, Along(passes))
@@ -165,8 +166,8 @@ _OTHER = """
 import jax, numpy as np
 from jaxexpr import MLP, curves, kernels, laws
 from jaxexpr._core.fingerprint import digest
-from jaxexpr.checkpoint import fingerprint
-from jaxexpr.jobs import Along
+from jaxexpr.ensemble.checkpoints import fingerprint
+from jaxexpr.ensemble.tasks import Along
 net = MLP((2, 8), laws.Sparse(laws.Gaussian(1.5), 0.5), laws.Zero(), "tanh")
 curve, passes = kernels.checked(net, curves.line([0.0, 1.0], [1.0, 0.0]), ("length",), "auto", None)
 print(fingerprint(net, curve, jax.random.key(0), Along(passes)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from jaxexpr import Estimate
-from jaxexpr.moments import Gathered, Moments
+from jaxexpr.ensemble.statistics import Gathered, Moments
 
 # Numbers of a layer as the runner sees them: a value of moderate size, or 0, or NaN for a network
 # that has none, in units of a power of two.

@@ -53,8 +53,8 @@ def test_a_fault_that_is_not_noticed_is_told(mutants, capsys):
 
 
 def test_faults_are_made_in_copies_and_taken_out_again(mutants, tmp_path):
-    (tmp_path / "jaxexpr").mkdir()
-    module = tmp_path / "jaxexpr" / "checks.py"
+    module = tmp_path / "jaxexpr" / "_core" / "checks.py"
+    module.parent.mkdir(parents=True)
     module.write_text("def one():\n    return 1\n")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_errors.py").write_text(

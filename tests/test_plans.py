@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from jaxexpr import activations, crossings, curves, expected_crossings, grid_needed
-from jaxexpr.plans import plan
-from jaxexpr.probes import NAMES, probe
+from jaxexpr.measurement.plan import plan
+from jaxexpr.probes.base import NAMES, probe
 
 ENDS = np.random.default_rng(0).normal(size=(2, 3))
 LINE, WHOLE = curves.line(*ENDS), curves.line(*ENDS, whole=True)

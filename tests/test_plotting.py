@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from jaxexpr import Estimate, plotting
-from jaxexpr.moments import error_bar
+from jaxexpr.ensemble.statistics import error_bar
 from sims import trajectories
 
 mpl.use("agg")

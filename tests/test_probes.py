@@ -21,7 +21,7 @@ from jaxexpr import (
     laws,
     measure,
 )
-from jaxexpr.rice import crossing_rate
+from jaxexpr.probes.kac_rice import crossing_rate
 
 KEY = jax.random.key(12)
 ENDS = np.random.default_rng(5).normal(size=(2, 3))

@@ -10,9 +10,10 @@ import jax
 import numpy as np
 import pytest
 
-from jaxexpr import MLP, batches, boundary_volume, curves, estimate, exact, laws, runner
+from jaxexpr import MLP, boundary_volume, curves, estimate, exact, laws
 from jaxexpr._core import progress
 from jaxexpr._core.threads import in_spans
+from jaxexpr.ensemble import devices, runner
 from jaxexpr.exact.functions import evaluator
 
 KEY = jax.random.key(3)
@@ -381,7 +382,7 @@ class Slow:
 def test_an_estimate_that_takes_hours_says_so_once(
     seconds, draws, method, says, monkeypatch, capsys
 ):
-    monkeypatch.setattr(batches, "time", Slow(seconds))
+    monkeypatch.setattr(devices, "time", Slow(seconds))
     merges = itertools.count()
     merge = runner._merge
 
@@ -411,7 +412,7 @@ def test_a_target_is_looked_at_at_the_same_numbers_whatever_the_pace(monkeypatch
         return reached(gathered, target)
 
     monkeypatch.setattr(runner, "_reached", watched)
-    monkeypatch.setattr(batches, "_STEP_SECONDS", 1e-6)  # one network a step
+    monkeypatch.setattr(devices, "_STEP_SECONDS", 1e-6)  # one network a step
     options = {"key": KEY, "points": 5, "probes": "length", "target": 1e-4, "batch": 1}
     seen = []
     monkeypatch.setattr(progress._Calls, "every", 0.0)

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxexpr import batches, runner
 from jaxexpr._core import linalg
+from jaxexpr.ensemble import runner
+from jaxexpr.ensemble.statistics import Gathered, Moments
 from jaxexpr.exact.along_curves.traverse import Totals
-from jaxexpr.exactly import numbers
-from jaxexpr.moments import Gathered, Moments
+from jaxexpr.measurement.exact_pass import numbers
 
 
 def gathered(values, draws=None):
@@ -59,8 +59,8 @@ def test_what_is_merged_is_counted():
 def test_no_more_networks_are_asked_for_than_the_buffers_hold():
     devices = jax.local_device_count()
     for chunk, wanted in ((7, 7), (10**6, 10 * devices), (None, 2 * devices)):
-        assert batches.Pace((0, 2, 10), chunk).count() == wanted
-    quick = batches.Pace((0, 2, 10), None)
+        assert devices.Pace((0, 2, 10), chunk).count() == wanted
+    quick = devices.Pace((0, 2, 10), None)
     for _ in range(4):
         quick.timed(lambda: None, 1)
     assert quick.count() == 10 * devices

@@ -4,58 +4,146 @@ import ast
 import json
 import subprocess
 import sys
+import types
 
 import pytest
 
-ORDER = [
-    "checks", "derivatives", "transforms", "spellings", "calls", "progress",
-    "projections", "noise", "laws", "activations",
-    "curves", "products", "layers", "networks", "cores", "convnets", "given", "propagation",
-    "exact", "convert", "theory", "exactly", "rice", "probes", "plans", "moments",
-    "boundary", "checkpoint",
-    "jobs", "kernels", "batches", "identity", "grids", "runner", "ensemble", "sweeps",
-    "dichotomies", "perturbations", "verdicts", "training",
-]  # fmt: skip
+import jaxexpr
+import jaxexpr.training
+
+# Rooms from the ground up: a file imports its own room and rooms of lower levels, nothing else.
+LEVELS = [
+    {"_core"},
+    {"prng", "datasets"},
+    {"laws", "activations", "curves"},
+    {"layers", "params"},
+    {"networks", "theory", "exact"},
+    {"convnets", "convert"},
+    {"probes"},
+    {"measurement"},
+    {"ensemble"},
+    {"verdicts", "results", "plotting", "training"},
+    {"__init__"},
+]
+WINGS = {"along_curves", "functions", "planes", "polytopes"}  # of exact
+GUESS = "measurement/capacity_guess.py"  # sizes of arrays: the one estimator that asks theory
 
 
-def imports(path):
-    """Modules of the package that a file imports, at any depth of its code."""
+def dotted(source, package):
+    """Modules of `package`, dotted, that a piece of code imports, at any depth of it."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("jaxexpr"):
-            parts = node.module.split(".")
-            found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        found |= {name for name in names if name.split(".")[0] == package}
     return found
 
 
-@pytest.mark.parametrize("name", ORDER)
-def test_imports_point_downwards(name, root):
-    below = set(ORDER[: ORDER.index(name)]) | {"noise"}
-    folder = root / "jaxexpr" / name
-    files = list(folder.glob("*.py")) or [folder.with_suffix(".py")]
-    for path in files:
-        assert imports(path) <= (below | {name} if folder.is_dir() else below), path
+def rooms(source):
+    """Rooms of the package that a piece of code imports; the package itself is ``__init__``."""
+    return {(name.split(".") + ["__init__"])[1] for name in dotted(source, "jaxexpr")}
+
+
+def room_of(path, root):
+    return path.relative_to(root / "jaxexpr").parts[0].removesuffix(".py")
+
+
+def allowed(room):
+    """Rooms that the files of a room may import."""
+    (level,) = (i for i, level in enumerate(LEVELS) if room in level)
+    return {room}.union(*LEVELS[:level])
+
+
+def test_every_file_has_a_room_and_every_room_files(root):
+    found = {room_of(path, root) for path in (root / "jaxexpr").rglob("*.py")}
+    assert found == set().union(*LEVELS)
+    assert sum(map(len, LEVELS)) == len(found)
+
+
+def test_imports_point_downwards(root):
+    for path in (root / "jaxexpr").rglob("*.py"):
+        room = room_of(path, root)
+        if room == "__init__":
+            continue
+        own = {"__init__"} if room == "results" else set()  # which writes the version
+        assert rooms(path.read_text()) <= allowed(room) | own, path
+
+
+@pytest.mark.parametrize(
+    ("line", "room"),
+    [
+        ("import jaxexpr.ensemble.runner as r", "ensemble"),
+        ("import jaxexpr", "__init__"),
+        ("from jaxexpr import ensemble", "ensemble"),
+        ("from jaxexpr.ensemble.runner import gather", "ensemble"),
+        ("from jaxexpr.ensemble import runner", "ensemble"),
+    ],
+)
+def test_an_import_that_runs_upwards_is_seen(line, room):
+    assert rooms(f"import numpy\n\ndef f():\n    {line}\n") == {room}
+    assert room not in allowed("measurement")
 
 
 def test_theory_is_an_independent_oracle(root):
     for path in (root / "jaxexpr" / "theory").glob("*.py"):
-        assert imports(path) <= {"checks", "calls", "laws", "activations", "theory"}
+        assert rooms(path.read_text()) <= {"_core", "laws", "activations", "theory"}
+    asks = {
+        str(path.relative_to(root / "jaxexpr"))
+        for path in (root / "jaxexpr").rglob("*.py")
+        if "theory" in rooms(path.read_text()) and room_of(path, root) not in ("theory", "__init__")
+    }
+    assert asks == {GUESS, "ensemble/labelling_passes.py"}
 
 
-def imported(source):
-    """Top-level names of all modules that a piece of code imports."""
-    found = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            found.add(node.module.split(".")[0])
-    return found
+def test_exact_stands_on_parameters_curves_and_activations(root):
+    for path in (root / "jaxexpr" / "exact").rglob("*.py"):
+        assert rooms(path.read_text()) <= {"_core", "params", "curves", "activations", "exact"}, (
+            path
+        )
+
+
+def test_parts_of_exact_meet_in_few_places(root):
+    """Functions need no other part; nothing is needed by all but the refusal of activations."""
+    meet = set()
+    for wing in WINGS:
+        for path in (root / "jaxexpr" / "exact" / wing).glob("*.py"):
+            parts = {
+                name.split(".")[2]
+                for name in dotted(path.read_text(), "jaxexpr")
+                if name.startswith("jaxexpr.exact.")
+            }
+            meet |= {(wing, part) for part in parts & WINGS - {wing}}
+    assert meet == {
+        ("along_curves", "planes"),  # patterns on both sides of a breakpoint
+        ("planes", "along_curves"), ("polytopes", "along_curves"),  # which activations are exact
+    }  # fmt: skip
+
+
+def public():
+    """All packages and modules that list public names."""
+    return [jaxexpr, jaxexpr.exact, jaxexpr.theory, jaxexpr.training]
+
+
+def test_no_module_bears_the_name_of_something_public(root):
+    """``jaxexpr.dichotomies`` must not be a function or a module by the order of imports."""
+    names = {
+        name
+        for package in public()
+        for name in package.__all__
+        if not isinstance(getattr(package, name), types.ModuleType)
+    }
+    files = {path.stem for path in (root / "jaxexpr").rglob("*.py")}
+    folders = {path.name for path in (root / "jaxexpr").rglob("*") if path.is_dir()}
+    assert (files | folders) & names == set()
 
 
 def test_package_never_imports_the_simulations(root):
     for path in (root / "jaxexpr").rglob("*.py"):
-        assert "sims" not in imported(path.read_text()), path
+        assert dotted(path.read_text(), "sims") == set(), path
 
 
 @pytest.mark.parametrize(
@@ -63,7 +151,7 @@ def test_package_never_imports_the_simulations(root):
     ["import sims", "import sims.run as r", "from sims import run", "from sims.run import *"],
 )
 def test_an_import_of_the_simulations_is_seen(line):
-    assert "sims" in imported(f"import numpy\n\ndef f():\n    {line.replace('*', 'Run')}\n")
+    assert dotted(f"import numpy\n\ndef f():\n    {line.replace('*', 'Run')}\n", "sims")
 
 
 def python(code):

@@ -21,8 +21,8 @@ from jaxexpr.training import (
     train,
     wrong_labels,
 )
-from jaxexpr.training.draws import Wanted
 from jaxexpr.training.models import Pooling
+from jaxexpr.training.setup import Wanted
 
 KEY = jax.random.key(5)
 NET = MLP((4, 7, 5), laws.Gaussian(1.5), laws.Gaussian(0.3))

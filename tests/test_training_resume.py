@@ -12,7 +12,7 @@ import optax
 import pytest
 
 from jaxexpr import MLP, Interrupted, datasets, laws
-from jaxexpr.training import Snapshot, ensembles, track, train
+from jaxexpr.training import Snapshot, parallel, track, train
 
 CODE = """
 import sys
@@ -109,7 +109,7 @@ def seen_whole():
 
 def interrupting(monkeypatch, name, call):
     """Send a real Ctrl-C from call number `call` of one of ``Advance``'s functions."""
-    original, calls = getattr(ensembles.Advance, name), []
+    original, calls = getattr(parallel.Advance, name), []
 
     def wrapped(*arguments):
         calls.append(name)
@@ -117,7 +117,7 @@ def interrupting(monkeypatch, name, call):
             signal.raise_signal(signal.SIGINT)
         return original(*arguments)
 
-    monkeypatch.setattr(ensembles.Advance, name, wrapped)
+    monkeypatch.setattr(parallel.Advance, name, wrapped)
 
 
 # Before anything, at the first step, which compiles, at later ones, and after a record was made.

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from jaxexpr import MLP, curves, estimate, kernel, laws, measure, theory
-from jaxexpr.rice import crossing_rate
+from jaxexpr.probes.kac_rice import crossing_rate
 
 KEY = jax.random.key(11)
 BOTH = ("transitions", "expected_transitions")

@@ -90,6 +90,7 @@ INSTEAD = {
         "network": "did you mean MLP or ConvNet?",
         "relu": "give activation='relu' to MLP, or use activations.relu",
         "tanh": "give activation='tanh' to MLP, or use activations.tanh",
+        "noise": "use jaxexpr.prng",
         "normal": "use laws.Gaussian(sigma)",
         "gaussian": "use laws.Gaussian(sigma)",
         "plot": "use jaxexpr.plotting",

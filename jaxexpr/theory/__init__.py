@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from jaxexpr._core.calls import absent
+from jaxexpr.theory.arrangements import zaslavsky, zaslavsky_central, zaslavsky_parallel
 from jaxexpr.theory.asymptotics import (
     Split,
     deep_density_leading,
@@ -22,7 +23,6 @@ from jaxexpr.theory.boundaries import (
     good_probability,
     gradient_second_moment,
 )
-from jaxexpr.theory.dichotomies import flips_bound, random_walk, sauer_shelah
 from jaxexpr.theory.growth import (
     composed,
     critical_density,
@@ -40,7 +40,7 @@ from jaxexpr.theory.growth import (
     raghu_sharp,
     second_moment_upper,
 )
-from jaxexpr.theory.hyperplanes import zaslavsky, zaslavsky_central, zaslavsky_parallel
+from jaxexpr.theory.labellings import flips_bound, random_walk, sauer_shelah
 from jaxexpr.theory.mean_field import (
     chi_1,
     correlation_map,

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation
-from jaxexpr.theory.hyperplanes import breakpoints_of, network_sizes
+from jaxexpr.theory.arrangements import breakpoints_of, network_sizes
 from jaxexpr.theory.regions import raghu2017_upper
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation, get
-from jaxexpr.theory import gaussian_means
+from jaxexpr.theory import gaussian_integrals
 
 Array = np.ndarray
 SMALL = 1e-13
@@ -48,7 +48,7 @@ def length_map(q: Any, sigma_w: Any, sigma_b: Any, activation: str | Activation)
     2.0
     """
     q, w, b = _numbers(q=q, sigma_w=sigma_w, sigma_b=sigma_b)
-    return np.asarray(w**2 * gaussian_means.square(get(activation), q) + b**2)
+    return np.asarray(w**2 * gaussian_integrals.square(get(activation), q) + b**2)
 
 
 @explained
@@ -72,7 +72,7 @@ def covariance_map(
     if np.any(np.abs(q12) > size * (1 + 1e-12)):
         raise ValueError(f"q12={checks.shown(q12)} is beyond sqrt(q1 q2): give a covariance")
     c = np.clip(q12 / np.where(size > 0, size, 1.0), -1, 1)
-    return np.asarray(w**2 * gaussian_means.product(get(activation), q1, q2, c) + b**2)
+    return np.asarray(w**2 * gaussian_integrals.product(get(activation), q1, q2, c) + b**2)
 
 
 @explained
@@ -105,7 +105,7 @@ def chi_1(q: Any, sigma_w: Any, activation: str | Activation) -> Array:
     2.0
     """
     q, w = _numbers(q=q, sigma_w=sigma_w)
-    return np.asarray(w**2 * gaussian_means.slope_square(get(activation), q))
+    return np.asarray(w**2 * gaussian_integrals.slope_square(get(activation), q))
 
 
 @explained
@@ -133,7 +133,7 @@ def curvature_map(kappa_squared: Any, q: Any, sigma_w: Any, activation: str | Ac
         )
     kappa, q, w = _numbers(kappa_squared=kappa_squared, q=q, sigma_w=sigma_w)
     chi = chi_1(q, w, phi)
-    return np.asarray(3 * w**2 * gaussian_means.bend_square(phi, q) / chi**2 + kappa / chi)
+    return np.asarray(3 * w**2 * gaussian_integrals.bend_square(phi, q) / chi**2 + kappa / chi)
 
 
 @explained
@@ -148,7 +148,7 @@ def fixed_length(sigma_w: Any, sigma_b: Any, activation: str | Activation) -> Ar
     w, b = np.broadcast_arrays(*_numbers(sigma_w=sigma_w, sigma_b=sigma_b))
     phi = get(activation)
     if phi.homogeneous:
-        rate = w**2 * gaussian_means.square(phi, np.ones(()))
+        rate = w**2 * gaussian_integrals.square(phi, np.ones(()))
         rate = np.where(np.abs(rate - 1) < SMALL, 1.0, rate)  # sqrt(2)^2 is not 2
         with np.errstate(divide="ignore", invalid="ignore"):
             q = np.where(rate < 1, b**2 / (1 - rate), np.inf)
@@ -227,7 +227,7 @@ def edge_of_chaos(sigma_b: Any, activation: str | Activation) -> Array:
     (b,) = _numbers(sigma_b=sigma_b)
     phi = get(activation)
     if phi.homogeneous:
-        slope = float(gaussian_means.slope_square(phi, np.ones(())))
+        slope = float(gaussian_integrals.slope_square(phi, np.ones(())))
         return np.full(b.shape, slope**-0.5)
 
     def line(b: float) -> float:
@@ -277,7 +277,7 @@ def mean_field_growth(net: Any, q0: float) -> Array:
         w, b = (float(law.std) for law in (net.layer(i).weights, net.layer(i).biases))
         q = w**2 * moment + b**2
         factors.append(np.sqrt(chi_1(q, w, net.activation) * width / fan_in))
-        moment = float(gaussian_means.square(net.activation, np.asarray(q)))
+        moment = float(gaussian_integrals.square(net.activation, np.asarray(q)))
     return np.array(factors, np.float64)
 
 

@@ -13,7 +13,7 @@ from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation, get
 from jaxexpr.theory import regions
-from jaxexpr.theory.hyperplanes import breakpoints_of, network_sizes
+from jaxexpr.theory.arrangements import breakpoints_of, network_sizes
 
 ROUNDING = 1e-9  # relative; of a mean that was gathered in floating point
 

@@ -37,12 +37,7 @@ from typing import Any
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation
-from jaxexpr.theory.hyperplanes import (
-    breakpoints_of,
-    cuts,
-    network_sizes,
-    zaslavsky_central,
-)
+from jaxexpr.theory.arrangements import breakpoints_of, cuts, network_sizes, zaslavsky_central
 
 
 @explained

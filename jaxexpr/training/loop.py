@@ -19,13 +19,13 @@ from jaxexpr._core.calls import advised
 from jaxexpr._core.fingerprint import digest
 from jaxexpr._core.precision import precision
 from jaxexpr._core.progress import Bar, Progress
+from jaxexpr.ensemble.runner import Interrupted
 from jaxexpr.networks import Network
-from jaxexpr.runner import Interrupted
-from jaxexpr.training import ensembles, kept, track
-from jaxexpr.training.draws import Drawn, Wanted
+from jaxexpr.training import checkpoints, parallel, track
 from jaxexpr.training.examples import Examples, as_examples
 from jaxexpr.training.interventions import Prune
 from jaxexpr.training.models import placed_norms
+from jaxexpr.training.setup import Drawn, Wanted
 from jaxexpr.training.snapshots import Fit, Snapshot
 from jaxexpr.training.steps import State
 
@@ -167,11 +167,11 @@ def train(
             f"prune.end={prune.end} and the run ends after {stops[-1]} steps: give fewer, or more "
             "epochs"
         )
-    together = ensembles.chosen(together)
+    together = parallel.chosen(together)
     with precision(net.dtype), Bar(int(stops[-1]), title, progress, unit="steps") as bar:
         try:
             drawn = wanted.draw(key)
-            start = kept.Place(0, drawn.state, (), dict.fromkeys(_SPENT, 0.0))
+            start = checkpoints.Place(0, drawn.state, (), dict.fromkeys(_SPENT, 0.0))
             run = _Run(net, shape, drawn, given, held_out, stops, trackers, together)
             if path is None:
                 return run.to_the_end(start, lambda place: None, bar)
@@ -179,9 +179,9 @@ def train(
             looks = [_identity(tracker) for tracker in trackers]
             mark = digest(FORMAT, wanted, key_data, given, held_out, stops, looks, together)
             if path.exists():
-                start = kept.load(path, mark, start)
+                start = checkpoints.load(path, mark, start)
                 bar.resumed(start.done, int(stops[-1]))
-            return run.to_the_end(start, lambda place: kept.save(path, mark, place), bar)
+            return run.to_the_end(start, lambda place: checkpoints.save(path, mark, place), bar)
         except Interrupted:
             raise
         except KeyboardInterrupt as stop:  # before the first step of this call
@@ -275,11 +275,13 @@ class _Run:
         self._images = jnp.asarray(given.images, net.dtype)
         self._labels = jnp.asarray(given.labels)
         self._test, self._stops, self._trackers = test, stops, trackers
-        self._advance = ensembles.Advance(drawn.plan, drawn.held, together)
+        self._advance = parallel.Advance(drawn.plan, drawn.held, together)
         self._count, self._compiled = self._advance.count, False
         self.an_epoch = len(given.labels) // drawn.plan.batch
 
-    def to_the_end(self, place: kept.Place, keep: Callable[[kept.Place], None], bar: Bar) -> Fit:
+    def to_the_end(
+        self, place: checkpoints.Place, keep: Callable[[checkpoints.Place], None], bar: Bar
+    ) -> Fit:
         """Train up to the last record, and keep where we are now and then.
 
         Raises Interrupted on Ctrl-C, after that was kept.
@@ -287,7 +289,7 @@ class _Run:
         saved, pause, size, shown = time.monotonic(), _SAVED_EVERY, 1, ""
         apart = self._advance.apart(place.state)
 
-        def whole() -> kept.Place:
+        def whole() -> checkpoints.Place:
             return place._replace(state=self._advance.joined(apart))
 
         # Ctrl-C may come between any two lines: `place` and `apart` change in one.
@@ -318,8 +320,8 @@ class _Run:
             raise Interrupted({}, self._fit(reached) if reached.history else None) from stop
 
     def _some(
-        self, place: kept.Place, apart: list[State], steps: int
-    ) -> tuple[kept.Place, list[State]]:
+        self, place: checkpoints.Place, apart: list[State], steps: int
+    ) -> tuple[checkpoints.Place, list[State]]:
         """Do at most so many steps, in one epoch, of the states `apart`; the place's own is old."""
         number, first = divmod(place.done, self.an_epoch)
         last = min(self.an_epoch, first + steps)
@@ -332,17 +334,17 @@ class _Run:
         done = place.done + last - first
         return place._replace(done=done, seconds=place.seconds | {name: seconds}), apart
 
-    def snapshot(self, place: kept.Place) -> Snapshot:
+    def snapshot(self, place: checkpoints.Place) -> Snapshot:
         """Return the networks as they are."""
         values, epoch = (place.state.params, place.state.rest), place.done / self.an_epoch
         return Snapshot(self._net, place.done, epoch, self._count, self._plan.graph, values)
 
-    def _recorded(self, place: kept.Place) -> kept.Place:
+    def _recorded(self, place: checkpoints.Place) -> checkpoints.Place:
         """Add what is to be seen now, and start the sums again."""
         number, state, began = len(place.history), place.state, time.monotonic()
         if not number and jax.tree.leaves(nnx.filter_state(state.rest, nnx.BatchStat)):
             given = (self._held, state.params, state.rest, self._images)
-            state = state._replace(rest=ensembles.calibrations(self._plan, *given))
+            state = state._replace(rest=parallel.calibrations(self._plan, *given))
             place = place._replace(state=state)
         steps = self._stops[number] - self._stops[number - 1] if number else 0
         seen = steps * self._plan.batch if steps else np.nan
@@ -352,7 +354,7 @@ class _Run:
             "train_accuracy": np.asarray(state.right, np.float64) / seen,
         }
         if self._test is not None:
-            shares = ensembles.accuracies(now.graph, now.values, *self._test)
+            shares = parallel.accuracies(now.graph, now.values, *self._test)
             found["test_accuracy"] = np.asarray(shares, np.float64)
         middle = time.monotonic()
         for tracker in self._trackers:
@@ -379,7 +381,7 @@ class _Run:
         zero = state._replace(loss=jnp.zeros_like(state.loss), right=jnp.zeros_like(state.right))
         return place._replace(state=zero, history=(*place.history, found), seconds=spent)
 
-    def _fit(self, place: kept.Place) -> Fit:
+    def _fit(self, place: checkpoints.Place) -> Fit:
         """Return the networks as they are, with the records so far."""
         records, stops = place.history, self._stops[: len(place.history)]
         made = {
@@ -392,7 +394,7 @@ class _Run:
         return Fit(self._net, self._shape, stops, epochs, made, place.seconds, now)
 
 
-def _shown(record: kept.Record) -> str:
+def _shown(record: checkpoints.Record) -> str:
     """Loss and accuracy for the bar."""
     parts = [f"loss {np.mean(record['loss']):.3g}"]
     for name, short in (("train_accuracy", "train"), ("test_accuracy", "test")):

@@ -16,7 +16,7 @@ from jaxexpr._core.precision import precision
 from jaxexpr._core.spellings import ATTRIBUTES
 from jaxexpr.networks import Network
 from jaxexpr.params import Params
-from jaxexpr.training import ensembles
+from jaxexpr.training import parallel
 from jaxexpr.training.examples import as_examples
 from jaxexpr.training.models import Classifier, hidden
 
@@ -159,7 +159,7 @@ class Fit:
                 )
         flat = tuple(x.reshape(-1, *x.shape[len(self.shape) :]) for x in each)
         with precision(self.net.dtype):
-            shares = ensembles.accuracies(
+            shares = parallel.accuracies(
                 self.last.graph, self.last.values, found.images, found.labels, change, numbers, flat
             )
         return np.asarray(shares).reshape(self.shape)

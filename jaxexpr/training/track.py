@@ -23,11 +23,11 @@ from jaxexpr._core.calls import absent, explained
 from jaxexpr._core.fingerprint import digest
 from jaxexpr._core.threads import cores
 from jaxexpr.curves import Curve, as_curve
-from jaxexpr.kernels import measure
+from jaxexpr.measurement.nodes import Nodes
+from jaxexpr.measurement.plan import METHODS, as_probes
+from jaxexpr.measurement.single import measure
 from jaxexpr.networks import MLP
 from jaxexpr.params import Params
-from jaxexpr.plans import METHODS, as_probes
-from jaxexpr.propagation import Nodes
 from jaxexpr.training.interventions import fan_in
 from jaxexpr.training.snapshots import Snapshot
 

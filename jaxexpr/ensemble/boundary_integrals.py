@@ -31,7 +31,7 @@ from jaxexpr._core.precision import precision
 from jaxexpr._core.progress import Bar, Progress
 from jaxexpr._core.sweeps import over_sweep
 from jaxexpr.activations import Activation
-from jaxexpr.moments import Estimate
+from jaxexpr.ensemble.statistics import Estimate
 from jaxexpr.networks import MLP
 
 _CHUNK_BYTES = 2.0**26

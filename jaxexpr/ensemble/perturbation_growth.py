@@ -19,11 +19,11 @@ from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.linalg import dot, norms, power_of_two
 from jaxexpr._core.transforms import scan
-from jaxexpr.exactly import drawing
-from jaxexpr.moments import Estimate
+from jaxexpr.ensemble.runner import Running, gather
+from jaxexpr.ensemble.statistics import Estimate
+from jaxexpr.measurement.exact_pass import drawing
 from jaxexpr.networks import MLP
-from jaxexpr.probes import Number
-from jaxexpr.runner import Running, gather
+from jaxexpr.probes.base import Number
 
 NAMES = ("perturbation", "log_perturbation")
 DIRECTION = 3  # kind of the draw of a direction

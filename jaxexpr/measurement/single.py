@@ -6,7 +6,6 @@ runner (``runner``, ``batches``) and the caller's own ``vmap`` do that.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxexpr import activations, exactly, laws
+from jaxexpr import activations
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.derivatives import without_derivative
@@ -23,16 +22,15 @@ from jaxexpr._core.linalg import power_of_two
 from jaxexpr._core.precision import double_enabled, precision
 from jaxexpr._core.sweeps import over_sweep
 from jaxexpr._core.transforms import on_any_mesh
-from jaxexpr.curves import Curve, as_curve
+from jaxexpr.curves import Curve
 from jaxexpr.exact.along_curves.solve import totals
-from jaxexpr.exactly import first_room
-from jaxexpr.jobs import exact_number, finished, observe, probe_names, seen_of_layer
-from jaxexpr.layers import PlacedDense, PlacedPool
-from jaxexpr.networks import MLP, Network, given_for
-from jaxexpr.params import Params, fitting, given
-from jaxexpr.plans import Pass, plan
-from jaxexpr.probes import Number
-from jaxexpr.propagation import Nodes, propagate_params
+from jaxexpr.measurement import exact_pass
+from jaxexpr.measurement.observe import exact_number, finished, observe, probe_names, seen_of_layer
+from jaxexpr.measurement.plan import Pass, checked, checked_given, plan
+from jaxexpr.measurement.propagation import propagate_params
+from jaxexpr.networks import MLP, Network
+from jaxexpr.params import Params
+from jaxexpr.probes.base import Number
 
 
 @explained
@@ -138,7 +136,7 @@ def measure(
     >>> measure(((W, b),), curves.line([0, 0], [1, 0]))["length"].round(12).tolist()
     [3.0]
     """
-    params, curve, phi, dtype = _given(params, curve, activation, net)
+    params, curve, phi, dtype = checked_given(params, curve, activation, net)
     if method == "gram":
         raise ValueError(
             "method='gram' draws networks and params are given: use 'tangent' or 'grid'"
@@ -178,155 +176,13 @@ def measure(
             told, start, counts = jax.tree.map(
                 jnp.asarray, totals(params, curve, phi, dtype, beside)
             )
-            found = exactly.numbers(told, start, counts, beside)
+            found = exact_pass.numbers(told, start, counts, beside)
             numbers |= {p.name: exact_number(p, found) for p in exact[0].probes}
     numbers = {name: numbers[name] for name in probe_names(passes)}
     return {
         name: np.ldexp(np.asarray(n.value, np.float64), np.asarray(n.exponent))
         for name, n in numbers.items()
     }
-
-
-@explained
-def trajectory(
-    params: Params,
-    curve: Curve,
-    *,
-    activation: str | activations.Activation | None = None,
-    net: Network | None = None,
-    points: int = 1001,
-) -> list[np.ndarray]:
-    """Return the curve's image in every layer of one network, for pictures.
-
-    Parameters
-    ----------
-    params, curve, activation, net : as for ``measure``.
-    points : equally spaced in the curve's parameter, both ends among them.
-
-    Returns
-    -------
-    The curve itself, ``(points,)`` and the shape of an input, then the pre-activations of each
-    layer, ``(points, width)``; of a convolution ``(points, height, width, channels)``, and of a
-    pool its values. NumPy arrays in the precision of `params`.
-
-    Raises
-    ------
-    ValueError
-        as ``measure``, and for an infinite line and fewer than two points.
-
-    Examples
-    --------
-    >>> from jaxexpr import curves, laws
-    >>> params = MLP((2, 8, 4), laws.Gaussian(1.5), laws.Zero()).init(jax.random.key(0))
-    >>> [h.shape for h in trajectory(params, curves.circle([1.0, 0], [0, 1.0]), points=5)]
-    [(5, 2), (5, 8), (5, 4)]
-    """
-    params, curve, phi, dtype = _given(params, curve, activation, net)
-    nodes = Nodes("grid", checks.integer("points", points, minimum=2))
-    if curve.whole:
-        raise ValueError("curve is an infinite line, which has no last point: give a segment")
-    ops = [PlacedDense(*np.shape(w)) for w, _ in params] if net is None else net.ops
-    left = list(params)
-    with precision(dtype):
-        curve = curve.astype(dtype)
-        z = curve.points(jnp.asarray(nodes.parameters(curve), dtype))
-        images = [np.asarray(z)]
-        z = z.reshape(nodes.count, -1)
-        for op in ops:
-            if isinstance(op, PlacedPool):
-                h = z = op.pooled(z, op.winners(z))
-            else:
-                weights, biases = (jnp.asarray(x).astype(dtype) for x in left.pop(0))
-                h = op.product(weights.reshape(op.fan_in, op.outputs))(z) + op.spread(biases)[None]
-                z = phi(h)
-            images.append(np.asarray(h).reshape(nodes.count, *op.shape))
-    return images
-
-
-def _given(
-    params: Params,
-    curve: Curve,
-    activation: str | activations.Activation | None,
-    net: Network | None,
-) -> tuple[Params, Curve, activations.Activation, str]:
-    """Check a network that is given, and a curve through it; returns as ``given``."""
-    if net is None:
-        return given(params, curve, "relu" if activation is None else activation)
-    if not isinstance(net, Network):
-        raise ValueError(
-            f"net={checks.shown(net)} is not a network: give the ConvNet or MLP whose parameters "
-            "these are"
-        )
-    if activation is not None:
-        raise ValueError(
-            f"activation={checks.shown(activation)} beside net, which has an activation, "
-            f"{net.activation.name!r}: leave one of them out"
-        )
-    return given_for(net, params, curve)
-
-
-def checked(
-    net: Any, curve: Any, probes: Any, method: str, points: int | None, *, grows: bool = False
-) -> tuple[Curve, tuple[Pass, ...]]:
-    """Check what a measurement is made of, and plan its passes.
-
-    grows : whether somebody gives more room to a network that has more pieces than were expected.
-    """
-    if not isinstance(net, Network):
-        raise ValueError(
-            f"net={checks.shown(net)} is not a random network: give jaxexpr.MLP(...); a trained "
-            "network goes to measure or exact.pieces_of"
-        )
-    connected = isinstance(net, MLP)
-    if connected:
-        curve = fitting("net.widths[0]", net.widths[0], as_curve("curve", curve))
-    else:
-        curve = fitting("net.input_shape", net.input_shape, as_curve("curve", curve))
-    _distinct_in(net.dtype, curve)
-    lengths = grows and not net.sweep_shape
-    options = {"exact_lengths": lengths, "connected": connected}
-    passes = plan(probes, method, points, net.activation, curve, **options)
-    passes = tuple(
-        dataclasses.replace(item, room=first_room(net, curve, counted=item.counted))
-        if item.method == "exact"
-        else item
-        for item in passes
-    )
-    if method == "gram" and not connected:
-        raise ValueError(
-            "method='gram' draws independent units, which the places of a convolution are not: use "
-            "method='tangent' or 'grid'"
-        )
-    if method == "gram":
-        _all_gaussian("method='gram'", "weights", net, "use method='tangent' or 'grid'")
-    for probe in (p for item in passes for p in item.probes if p.gaussian):
-        _all_gaussian(f"probe {probe.name!r}", "weights", net, "ask for 'transitions'")
-        _all_gaussian(f"probe {probe.name!r}", "biases", net, "ask for 'transitions'")
-    return curve, passes
-
-
-def _all_gaussian(what: str, side: str, net: Network, mend: str) -> None:
-    """Refuse laws that are not dense Gaussian; biases may be zero."""
-    kinds = (laws.Gaussian,) if side == "weights" else (laws.Gaussian, laws.Zero)
-    for index, law in enumerate(getattr(net, side)):
-        if not isinstance(law, kinds):
-            raise ValueError(
-                f"{what} needs dense Gaussian {side} and {side}[{index}] is "
-                f"{checks.shown(law)}: {mend}"
-            )
-
-
-def _distinct_in(dtype: str, curve: Curve) -> None:
-    """Refuse a curve that the precision cannot hold, or whose ends it cannot tell apart."""
-    for array in curve.arrays:
-        checks.held("curve", array, dtype)
-    if curve.kind == "line" and not any(checks.is_traced(a) for a in curve.arrays):
-        ends = [np.asarray(array, dtype) for array in curve.arrays]
-        if np.array_equal(ends[0], ends[1]):
-            raise ValueError(
-                f"curve has equal end points in {dtype}: give points farther apart, or a network "
-                "with dtype='float64'"
-            )
 
 
 def _measured(

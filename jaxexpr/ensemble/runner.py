@@ -18,10 +18,11 @@ import numpy as np
 from jaxexpr._core import checks
 from jaxexpr._core.precision import precision
 from jaxexpr._core.progress import Bar, Progress
-from jaxexpr.batches import Pace, default_memory, layout, stepper
-from jaxexpr.checkpoint import fingerprint, load_gathered, save_gathered
-from jaxexpr.jobs import ROOM, Job
-from jaxexpr.moments import Estimate, Gathered, Moments
+from jaxexpr.ensemble.checkpoints import fingerprint, load_gathered, save_gathered
+from jaxexpr.ensemble.devices import Pace, default_memory, layout, stepper
+from jaxexpr.ensemble.statistics import Estimate, Gathered, Moments
+from jaxexpr.ensemble.tasks import Job
+from jaxexpr.measurement.observe import ROOM
 
 PILOTS = 16  # networks at which a discretisation error is looked at
 MOST_POINTS = 2**17

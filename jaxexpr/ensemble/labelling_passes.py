@@ -21,10 +21,11 @@ from jaxexpr._core import bits
 from jaxexpr._core.linalg import dot
 from jaxexpr.exact.along_curves import capacity as rooms
 from jaxexpr.exact.along_curves import label_changes, traverse
-from jaxexpr.exactly import ROW_ARRAYS, drawing, spreading, weight_bytes
-from jaxexpr.jobs import ROOM
+from jaxexpr.measurement.capacity_guess import ROW_ARRAYS, spreading, weight_bytes
+from jaxexpr.measurement.exact_pass import drawing
+from jaxexpr.measurement.observe import ROOM
 from jaxexpr.networks import MLP
-from jaxexpr.probes import Number
+from jaxexpr.probes.base import Number
 from jaxexpr.theory.mean_field import length_map
 
 NAMES = ("dichotomies", "flips")

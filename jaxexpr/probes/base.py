@@ -23,7 +23,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,9 +34,10 @@ from jaxexpr._core import checks
 from jaxexpr._core.bits import distinct, pack_all
 from jaxexpr._core.calls import explained
 from jaxexpr._core.linalg import norms, power_of_two
+from jaxexpr.activations import Activation
+from jaxexpr.networks import LayerSpec
 from jaxexpr.prng import threefry2x32
-from jaxexpr.propagation import Layer
-from jaxexpr.rice import crossing_rate
+from jaxexpr.probes.kac_rice import crossing_rate
 
 PATCH_ENTRIES = 2**21  # of the patches of a convolution that are held at a time
 TANGENT_POINTS, FINE_TANGENT_POINTS, GRID_POINTS = 30, 300, 1001
@@ -436,3 +437,45 @@ NAMES = {
         expected_transitions,
     )
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class Layer:
+    """One layer as a probe sees it: the curve's image below it and above it.
+
+    Attributes
+    ----------
+    index : number of the layer, 0 the first.
+    z_before, h, z : post-activations of the layer below (or the input), pre-activations and
+        post-activations of this one; ``(m, fan_in)``, ``(m, fan_out)``, ``(m, fan_out)``.
+    dz_before, dh, dz : their derivatives in the curve's parameter, or ``None`` on a grid.
+    segments_before, segments : length of each piece of the curve's image below and above the
+        layer: ``(m,)`` with tangents, ``(m - 1,)`` on a grid.
+    shares : share of the curve's domain of each piece; the sum is 1.
+    points_exponent, tangents_exponent : z and h are in units of ``2**points_exponent``, the
+        derivatives of ``2**tangents_exponent``; both 0 unless the network is deep or extreme.
+        Segments have the units of the derivatives, or of z where there are none.
+    span : length of the curve's domain.
+    activation : the network's activation.
+    op : the layer itself (``layers``): its sizes and kind.
+    spec : the laws that the layer was drawn from; ``None`` of given parameters.
+    winners : of a max pool, which entry of its window each unit is, ``(m, fan_out)``.
+    """
+
+    index: Any
+    z_before: jax.Array
+    h: jax.Array
+    z: jax.Array
+    dz_before: jax.Array | None
+    dh: jax.Array | None
+    dz: jax.Array | None
+    segments_before: jax.Array
+    segments: jax.Array
+    shares: np.ndarray
+    points_exponent: jax.Array
+    tangents_exponent: jax.Array
+    span: float
+    activation: Activation
+    op: Any
+    spec: LayerSpec | None = None
+    winners: jax.Array | None = None

@@ -1,35 +1,33 @@
-"""The exact method behind the probes: drawn networks through stretches, with room that grows.
+"""How many pieces to expect: sizes of arrays, of which no number depends.
 
-Inside a compiled function all arrays have fixed sizes, so a pass with ``method="exact"`` carries
-the room it was compiled with. A network that needs more says so; the runner gives more room and
-measures it again.
+The one file of the estimators that asks ``theory``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
-from jaxexpr import prng
 from jaxexpr._core import checks
-from jaxexpr._core.linalg import power_of_two
-from jaxexpr._core.transforms import spread
 from jaxexpr.curves import Curve
 from jaxexpr.exact.along_curves import capacity as rooms
-from jaxexpr.exact.along_curves import segments, traverse
-from jaxexpr.exact.along_curves.solve import counting
-from jaxexpr.networks import LayerSpec, Network
+from jaxexpr.exact.along_curves import segments
+from jaxexpr.networks import Network
 from jaxexpr.theory.mean_field import mean_field_growth
 
 POINTS = 16  # of a stretch at which crossings are guessed
+
+
 SPREAD = 0.08  # margin of the guess, for each layer below
+
+
 ROW_ARRAYS = 8  # arrays of the size of a stretch's image that are alive at a time
+
+
 LEAST_ROWS = 64  # of a part of a curve
 
 
@@ -151,99 +149,3 @@ def within(room: Room, net: Network, budget: float) -> Room:
     left = budget - held if cut.held else budget
     rows = max(int(left / cut.row_bytes(net)), LEAST_ROWS)
     return cut._replace(plan=rooms.shortened(room.plan, rows))
-
-
-def measured(
-    net: Network, key: jax.Array, curve: Curve, room: Room, beside: tuple[float, ...] = ()
-) -> tuple[dict[Any, tuple[Any, Any]], jax.Array, jax.Array]:
-    """Draw one network and measure a curve exactly.
-
-    beside : other levels than the activation's, whose crossings are counted too.
-
-    Returns
-    -------
-    ``numbers`` of all exact probes; pieces on which the image below a layer does not move,
-    ``(depth,)``; and the room that was needed, ``(depth, 2)``.
-    """
-    dtype = jnp.dtype(net.dtype)
-    seed = prng.seed(key)
-    layers = []
-    spans = [range(block.first, block.first + block.layers) for block in room.plan]
-    if spans[-1].stop < net.depth:
-        spans.append(range(spans[-1].stop, net.depth))
-    for indices in spans:
-        sizes = net.widths[indices[0]], net.widths[indices[0] + 1]
-        specs = jax.tree.map(lambda *x: jnp.stack(x), *(net.layer(i) for i in indices))
-        slices: Any = (jnp.asarray(indices, jnp.int32), specs)
-        draw: Any = drawing(seed, *sizes, dtype)
-        if room.held:
-            slices, draw = lax.map(draw, slices), lambda pair: pair
-        layers.append((slices, draw))
-    begun = spread(segments.begin(curve, 1, dtype), seed, net)
-
-    def through(stretch: Any) -> traverse.Said:
-        return traverse.through(stretch, layers, net.activation, room.plan, counting(beside))
-
-    if room.cut:
-        said = traverse.in_parts(through, begun, room.plan)
-    else:
-        said = traverse.over(through, begun, 1)
-    totals, _ = traverse.total(said)
-    counts = traverse.level_totals(said.extra) if beside else ()
-    found = numbers(totals, jnp.sum(said.start), counts, beside)
-    return found, totals.still, said.needed.max(axis=0)
-
-
-def drawing(
-    seed: prng.Seed, fan_in: int, fan_out: int, dtype: Any
-) -> Callable[[tuple[Any, LayerSpec]], tuple[jax.Array, jax.Array]]:
-    """Return what draws ``(W, b)`` of a layer from its number and its laws."""
-
-    def draw(item: tuple[Any, LayerSpec]) -> tuple[jax.Array, jax.Array]:
-        index, spec = item
-        unit = spec.draw_unit(seed, index, fan_in, fan_out, dtype)
-        biases = spec.draw_biases(seed, index, fan_out, dtype)
-        return spec.weight_scale(fan_in, dtype) * unit, biases
-
-    return draw
-
-
-def numbers(
-    totals: traverse.Totals, start: Any, counts: Any = (), beside: tuple[float, ...] = ()
-) -> dict[Any, tuple[Any, Any]]:
-    """Return ``{probe: (value, exponent)}``, each ``(depth,)``; the number is value 2**exponent.
-
-    NaN, length included, from the layer on in which values overflow.
-
-    start : length of the curve itself.
-    counts : crossings of the levels `beside`, ``(depth, m)``; their keys are the levels.
-    """
-    one = totals
-    dtype = one.length.dtype
-    plain = jnp.zeros_like(one.exponent)
-    below = jnp.concatenate([jnp.reshape(start, (1,)), one.length[:-1]])
-    shift = one.exponent - jnp.concatenate([plain[:1], one.exponent[:-1]])
-    sound = jnp.isfinite(one.length)
-    log = _log(one.length) + one.exponent.astype(dtype) * np.asarray(math.log(2), dtype)
-    found: dict[Any, tuple[Any, Any]] = {
-        "length": (one.length, one.exponent),
-        "log_length": (log, plain),
-        "length_ratio": (_over(one.length, below) * power_of_two(shift, dtype), plain),
-        "growth": (_over(one.growth, one.share), plain),
-        "growth_squared": (_over(one.squared, one.share), plain),
-        "log_growth": (_over(one.log, one.survives), plain),
-        "transitions": (one.crossings.astype(dtype), plain),
-        "pieces": (one.pieces.astype(dtype), plain),
-        "patterns": (one.pieces.astype(dtype), plain),
-        "network_transitions": (jnp.cumsum(one.crossings).astype(dtype), plain),
-    }
-    found |= {level: (counts[:, i].astype(dtype), plain) for i, level in enumerate(beside)}
-    return {name: (jnp.where(sound, v, jnp.nan), e) for name, (v, e) in found.items()}
-
-
-def _over(a: jax.Array, b: jax.Array) -> jax.Array:
-    return jnp.where(b > 0, a / jnp.where(b > 0, b, 1), jnp.nan)
-
-
-def _log(a: jax.Array) -> jax.Array:
-    return jnp.where(a > 0, jnp.log(jnp.where(a > 0, a, 1)), jnp.nan)

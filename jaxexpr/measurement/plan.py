@@ -9,10 +9,17 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
+
+from jaxexpr import activations, laws
 from jaxexpr._core import checks
+from jaxexpr.curves import Curve, as_curve
 from jaxexpr.exact.along_curves.solve import exact_curve, has_pieces
-from jaxexpr.probes import NAMES, Probe
-from jaxexpr.propagation import Nodes
+from jaxexpr.measurement.capacity_guess import first_room
+from jaxexpr.measurement.nodes import Nodes
+from jaxexpr.networks import MLP, Network, given_for
+from jaxexpr.params import Params, fitting, given
+from jaxexpr.probes.base import NAMES, Probe
 
 METHODS = ("auto", "exact", "tangent", "grid", "gram")
 LENGTHS = ("length", "length_ratio", "log_length")  # of the whole curve
@@ -206,3 +213,89 @@ def _kind_of(item: Probe, method: str, points: int | None, curve: Any, *, exact:
     if method == "auto" and points is None and exact:
         return "exact"
     return item.nodes[1] if len(item.nodes) > 1 else method
+
+
+def checked_given(
+    params: Params,
+    curve: Curve,
+    activation: str | activations.Activation | None,
+    net: Network | None,
+) -> tuple[Params, Curve, activations.Activation, str]:
+    """Check a network that is given, and a curve through it; returns as ``given``."""
+    if net is None:
+        return given(params, curve, "relu" if activation is None else activation)
+    if not isinstance(net, Network):
+        raise ValueError(
+            f"net={checks.shown(net)} is not a network: give the ConvNet or MLP whose parameters "
+            "these are"
+        )
+    if activation is not None:
+        raise ValueError(
+            f"activation={checks.shown(activation)} beside net, which has an activation, "
+            f"{net.activation.name!r}: leave one of them out"
+        )
+    return given_for(net, params, curve)
+
+
+def checked(
+    net: Any, curve: Any, probes: Any, method: str, points: int | None, *, grows: bool = False
+) -> tuple[Curve, tuple[Pass, ...]]:
+    """Check what a measurement is made of, and plan its passes.
+
+    grows : whether somebody gives more room to a network that has more pieces than were expected.
+    """
+    if not isinstance(net, Network):
+        raise ValueError(
+            f"net={checks.shown(net)} is not a random network: give jaxexpr.MLP(...); a trained "
+            "network goes to measure or exact.pieces_of"
+        )
+    connected = isinstance(net, MLP)
+    if connected:
+        curve = fitting("net.widths[0]", net.widths[0], as_curve("curve", curve))
+    else:
+        curve = fitting("net.input_shape", net.input_shape, as_curve("curve", curve))
+    _distinct_in(net.dtype, curve)
+    lengths = grows and not net.sweep_shape
+    options = {"exact_lengths": lengths, "connected": connected}
+    passes = plan(probes, method, points, net.activation, curve, **options)
+    passes = tuple(
+        dataclasses.replace(item, room=first_room(net, curve, counted=item.counted))
+        if item.method == "exact"
+        else item
+        for item in passes
+    )
+    if method == "gram" and not connected:
+        raise ValueError(
+            "method='gram' draws independent units, which the places of a convolution are not: use "
+            "method='tangent' or 'grid'"
+        )
+    if method == "gram":
+        _all_gaussian("method='gram'", "weights", net, "use method='tangent' or 'grid'")
+    for probe in (p for item in passes for p in item.probes if p.gaussian):
+        _all_gaussian(f"probe {probe.name!r}", "weights", net, "ask for 'transitions'")
+        _all_gaussian(f"probe {probe.name!r}", "biases", net, "ask for 'transitions'")
+    return curve, passes
+
+
+def _all_gaussian(what: str, side: str, net: Network, mend: str) -> None:
+    """Refuse laws that are not dense Gaussian; biases may be zero."""
+    kinds = (laws.Gaussian,) if side == "weights" else (laws.Gaussian, laws.Zero)
+    for index, law in enumerate(getattr(net, side)):
+        if not isinstance(law, kinds):
+            raise ValueError(
+                f"{what} needs dense Gaussian {side} and {side}[{index}] is "
+                f"{checks.shown(law)}: {mend}"
+            )
+
+
+def _distinct_in(dtype: str, curve: Curve) -> None:
+    """Refuse a curve that the precision cannot hold, or whose ends it cannot tell apart."""
+    for array in curve.arrays:
+        checks.held("curve", array, dtype)
+    if curve.kind == "line" and not any(checks.is_traced(a) for a in curve.arrays):
+        ends = [np.asarray(array, dtype) for array in curve.arrays]
+        if np.array_equal(ends[0], ends[1]):
+            raise ValueError(
+                f"curve has equal end points in {dtype}: give points farther apart, or a network "
+                "with dtype='float64'"
+            )

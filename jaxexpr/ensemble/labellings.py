@@ -16,11 +16,11 @@ import numpy as np
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
+from jaxexpr.ensemble.labelling_passes import Sweep, first_room
+from jaxexpr.ensemble.runner import Running, gather
+from jaxexpr.ensemble.statistics import Estimate
 from jaxexpr.exact.along_curves.label_changes import MOST_POINTS
-from jaxexpr.moments import Estimate
 from jaxexpr.networks import MLP
-from jaxexpr.runner import Running, gather
-from jaxexpr.sweeps import Sweep, first_room
 
 GRID_POINTS = 1025
 PATHS = {"arc": 1, "half": 2, "circle": 4}  # quarter turns

@@ -11,8 +11,8 @@ import numpy as np
 from jaxexpr._core.files import DAMAGE, write_atomically
 from jaxexpr._core.fingerprint import digest
 from jaxexpr.curves import Curve
-from jaxexpr.jobs import Job
-from jaxexpr.moments import Gathered, Moments
+from jaxexpr.ensemble.statistics import Gathered, Moments
+from jaxexpr.ensemble.tasks import Job
 
 
 def save_gathered(path: Path, gathered: dict[str, Gathered]) -> None:

@@ -10,7 +10,7 @@ from jaxexpr import activations
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr.curves import Curve
-from jaxexpr.kernels import measure
+from jaxexpr.measurement.single import measure
 from jaxexpr.params import Params
 
 FIRST = 129

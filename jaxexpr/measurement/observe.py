@@ -1,130 +1,22 @@
-"""What is measured in each of many networks: the jobs that the runner runs.
-
-A job is static and hashable: all that is traced, the network's numbers and what it is measured
-along, comes to it as an argument.
-"""
+"""Passes over one drawn network -> the numbers of its probes."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from collections.abc import Hashable
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxexpr.curves import Curve
 from jaxexpr.exact.along_curves import capacity
-from jaxexpr.exactly import measured, more_room, within
+from jaxexpr.measurement.exact_pass import measured
+from jaxexpr.measurement.plan import Pass
+from jaxexpr.measurement.propagation import propagate
 from jaxexpr.networks import Network
-from jaxexpr.plans import Pass
-from jaxexpr.probes import Number, Probe, left_out
-from jaxexpr.propagation import Layer, propagate
+from jaxexpr.probes.base import Layer, Number, Probe, left_out
 
 ROOM = "room that was needed"
-
-
-class Job(Hashable, Protocol):
-    """What the runner asks of a job."""
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the numbers, in order."""
-
-    def how(self, name: str) -> tuple[str, int]:
-        """Method and points of a number."""
-
-    @property
-    def identity(self) -> Any:
-        """All that tells this job's numbers from those of another."""
-
-    @property
-    def exact(self) -> bool:
-        """Whether some numbers come from exact pieces."""
-
-    def bytes(self, net: Any) -> float:
-        """Memory of one network, one cell of a sweep."""
-
-    def kept(self, net: Any) -> int:
-        """Numbers that one network, one cell of a sweep, leaves."""
-
-    def look(self, net: Any, key: jax.Array, data: Any) -> dict[str, Any]:
-        """Draw one network and measure it.
-
-        Returns ``{name: (number, coarser - fine, dead segments, whether it is finite)}``; and under
-        ``ROOM``, of a job whose arrays may be too small, what was needed.
-        """
-
-    def wider(self, needed: np.ndarray, net: Any, budget: float) -> Job | None:
-        """The job with room for what was needed; ``None`` if there was enough."""
-
-    def within(self, net: Any, budget: float) -> Job:
-        """The job cut into parts where its arrays would not fit the budget."""
-
-    def finer(self) -> Job | None:
-        """The job at twice the points; ``None`` if it has no discretisation error."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Along:
-    """Probes along a curve."""
-
-    passes: tuple[Pass, ...]
-
-    @property
-    def names(self) -> list[str]:
-        return probe_names(self.passes)
-
-    def how(self, name: str) -> tuple[str, int]:
-        item = next(p for p in self.passes if name in probe_names((p,)))
-        cut = item.room is not None and item.room.cut
-        parts = f" in parts of up to {item.room.plan[-1].size} pieces" if cut else ""
-        return item.method + parts, item.nodes.count
-
-    @property
-    def identity(self) -> Any:
-        return [(item.nodes, item.gram, item.probes) for item in self.passes]
-
-    @property
-    def exact(self) -> bool:
-        return any(item.method == "exact" for item in self.passes)
-
-    def bytes(self, net: Any) -> float:
-        size = np.dtype(net.dtype).itemsize
-        rows = max(p.nodes.count * (1 if p.nodes.kind == "grid" else 2) for p in self.passes)
-        plain = size * (2 * net.widest + 5 * rows * max(net.widths))
-        return plain + sum(p.room.bytes(net) for p in self.passes if p.room is not None)
-
-    def kept(self, net: Any) -> int:
-        return net.depth * len(self.names)
-
-    def look(self, net: Any, key: jax.Array, data: Any) -> dict[str, Any]:
-        return observe(net, key, data, self.passes, coarser=True)
-
-    def wider(self, needed: np.ndarray, net: Any, budget: float) -> Along | None:
-        exact = next(item for item in self.passes if item.method == "exact")
-        grown = more_room(exact.room, needed, net, budget)
-        if grown is None:
-            return None
-        more = dataclasses.replace(exact, room=grown)
-        return Along(tuple(more if item is exact else item for item in self.passes))
-
-    def within(self, net: Any, budget: float) -> Along:
-        return Along(
-            tuple(
-                item
-                if item.room is None
-                else dataclasses.replace(item, room=within(item.room, net, budget))
-                for item in self.passes
-            )
-        )
-
-    def finer(self) -> Along | None:
-        if all(item.method == "exact" for item in self.passes):
-            return None
-        return Along(tuple(item.finer() for item in self.passes))
 
 
 def probe_names(passes: tuple[Pass, ...]) -> list[str]:

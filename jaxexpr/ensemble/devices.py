@@ -20,7 +20,7 @@ from jax.sharding import AxisType, PartitionSpec
 from jaxexpr._core import checks
 from jaxexpr._core.sweeps import over_sweep
 from jaxexpr._core.transforms import spread
-from jaxexpr.jobs import Job
+from jaxexpr.ensemble.tasks import Job
 from jaxexpr.networks import Network
 
 _BUFFER_BYTES = 2**24

@@ -31,7 +31,6 @@ from jaxexpr._core.linalg import (
     NO_EXPONENT,
     _exponent,
     dot,
-    norms,
     power_of_two,
     triangular,
 )
@@ -39,67 +38,10 @@ from jaxexpr._core.transforms import scan
 from jaxexpr.activations import Activation, linear
 from jaxexpr.curves import Curve
 from jaxexpr.layers import PlacedDense, PlacedPool
+from jaxexpr.measurement.nodes import Nodes
 from jaxexpr.networks import LayerSpec, Network
 from jaxexpr.params import Params
-
-
-@dataclasses.dataclass(frozen=True)
-class Nodes:
-    """Where a curve is looked at: parameters, and the share of the curve each one stands for.
-
-    ``Nodes("tangent", m)`` are the m midpoints of equal parts of the domain, with tangents;
-    ``Nodes("grid", m)`` are m equally spaced points, both end points among them, joined by
-    straight segments.
-    """
-
-    kind: str
-    count: int
-
-    def parameters(self, curve: Curve) -> np.ndarray:
-        """Parameters of the nodes, shape ``(count,)``, float64."""
-        low, high = curve.domain
-        if self.kind == "grid":
-            return np.linspace(low, high, self.count)
-        return low + (np.arange(self.count) + 0.5) * (high - low) / self.count
-
-    def shares(self) -> np.ndarray:
-        """Share of the domain of each tangent, or of each segment; the sum is 1."""
-        count = self.count - 1 if self.kind == "grid" else self.count
-        return np.full(count, 1.0 / count)
-
-    def coarser_shares(self) -> np.ndarray:
-        """Shares of the nodes that ``thin`` keeps."""
-        if self.kind == "grid":
-            return np.diff([*range(0, self.count - 1, 2), self.count - 1]) / (self.count - 1)
-        kept = max(self.count // 3, 1)
-        shares = np.full(kept, 3.0 / self.count)
-        shares[-1] += 1 - shares.sum()
-        return shares
-
-    def thin(self, rows: jax.Array) -> jax.Array:
-        """Keep fewer of the nodes' rows.
-
-        Every third tangent stands for its neighbours as well (the midpoints of parts three times
-        as long); of a grid every second point is kept, and the last.
-        """
-        if self.kind == "grid":
-            even = rows[::2]
-            return even if self.count % 2 else jnp.concatenate([even, rows[-1:]])
-        return rows[1 : 3 * (self.count // 3) : 3] if self.count >= 3 else rows[:1]
-
-    def segments(
-        self, span: float, points: jax.Array, tangents: jax.Array | None
-    ) -> tuple[jax.Array, jax.Array]:
-        """Length of each piece of a curve's image, and of each piece between thinned nodes."""
-        if tangents is None:
-            ends = self.thin(points)
-            return norms(points[1:] - points[:-1]), norms(ends[1:] - ends[:-1])
-        speeds = norms(tangents)
-        fine, rough = (np.asarray(s * span, speeds.dtype) for s in self._both_shares())
-        return speeds * fine, self.thin(speeds) * rough
-
-    def _both_shares(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.shares(), self.coarser_shares()
+from jaxexpr.probes.base import Layer
 
 
 class Image(NamedTuple):
@@ -115,48 +57,6 @@ class Image(NamedTuple):
     coarser: jax.Array
     points_exponent: jax.Array
     tangents_exponent: jax.Array
-
-
-@dataclasses.dataclass(frozen=True)
-class Layer:
-    """One layer as a probe sees it: the curve's image below it and above it.
-
-    Attributes
-    ----------
-    index : number of the layer, 0 the first.
-    z_before, h, z : post-activations of the layer below (or the input), pre-activations and
-        post-activations of this one; ``(m, fan_in)``, ``(m, fan_out)``, ``(m, fan_out)``.
-    dz_before, dh, dz : their derivatives in the curve's parameter, or ``None`` on a grid.
-    segments_before, segments : length of each piece of the curve's image below and above the
-        layer: ``(m,)`` with tangents, ``(m - 1,)`` on a grid.
-    shares : share of the curve's domain of each piece; the sum is 1.
-    points_exponent, tangents_exponent : z and h are in units of ``2**points_exponent``, the
-        derivatives of ``2**tangents_exponent``; both 0 unless the network is deep or extreme.
-        Segments have the units of the derivatives, or of z where there are none.
-    span : length of the curve's domain.
-    activation : the network's activation.
-    op : the layer itself (``layers``): its sizes and kind.
-    spec : the laws that the layer was drawn from; ``None`` of given parameters.
-    winners : of a max pool, which entry of its window each unit is, ``(m, fan_out)``.
-    """
-
-    index: Any
-    z_before: jax.Array
-    h: jax.Array
-    z: jax.Array
-    dz_before: jax.Array | None
-    dh: jax.Array | None
-    dz: jax.Array | None
-    segments_before: jax.Array
-    segments: jax.Array
-    shares: np.ndarray
-    points_exponent: jax.Array
-    tangents_exponent: jax.Array
-    span: float
-    activation: Activation
-    op: Any
-    spec: LayerSpec | None = None
-    winners: jax.Array | None = None
 
 
 _NODE_ARRAYS = ("z_before", "h", "z", "dz_before", "dh", "dz", "winners")

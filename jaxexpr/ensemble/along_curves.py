@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any
 
 import jax
+import numpy as np
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.progress import Progress
 from jaxexpr.curves import Curve
-from jaxexpr.jobs import Along
-from jaxexpr.kernels import checked
-from jaxexpr.moments import Estimate
+from jaxexpr.ensemble.runner import gather
+from jaxexpr.ensemble.statistics import Estimate
+from jaxexpr.measurement.capacity_guess import more_room, within
+from jaxexpr.measurement.observe import observe, probe_names
+from jaxexpr.measurement.plan import Pass, checked
 from jaxexpr.networks import Network
-from jaxexpr.runner import gather
 
 
 @explained
@@ -124,3 +127,63 @@ def estimate(
         progress=progress,
         title=title,
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Along:
+    """Probes along a curve."""
+
+    passes: tuple[Pass, ...]
+
+    @property
+    def names(self) -> list[str]:
+        return probe_names(self.passes)
+
+    def how(self, name: str) -> tuple[str, int]:
+        item = next(p for p in self.passes if name in probe_names((p,)))
+        cut = item.room is not None and item.room.cut
+        parts = f" in parts of up to {item.room.plan[-1].size} pieces" if cut else ""
+        return item.method + parts, item.nodes.count
+
+    @property
+    def identity(self) -> Any:
+        return [(item.nodes, item.gram, item.probes) for item in self.passes]
+
+    @property
+    def exact(self) -> bool:
+        return any(item.method == "exact" for item in self.passes)
+
+    def bytes(self, net: Any) -> float:
+        size = np.dtype(net.dtype).itemsize
+        rows = max(p.nodes.count * (1 if p.nodes.kind == "grid" else 2) for p in self.passes)
+        plain = size * (2 * net.widest + 5 * rows * max(net.widths))
+        return plain + sum(p.room.bytes(net) for p in self.passes if p.room is not None)
+
+    def kept(self, net: Any) -> int:
+        return net.depth * len(self.names)
+
+    def look(self, net: Any, key: jax.Array, data: Any) -> dict[str, Any]:
+        return observe(net, key, data, self.passes, coarser=True)
+
+    def wider(self, needed: np.ndarray, net: Any, budget: float) -> Along | None:
+        exact = next(item for item in self.passes if item.method == "exact")
+        grown = more_room(exact.room, needed, net, budget)
+        if grown is None:
+            return None
+        more = dataclasses.replace(exact, room=grown)
+        return Along(tuple(more if item is exact else item for item in self.passes))
+
+    def within(self, net: Any, budget: float) -> Along:
+        return Along(
+            tuple(
+                item
+                if item.room is None
+                else dataclasses.replace(item, room=within(item.room, net, budget))
+                for item in self.passes
+            )
+        )
+
+    def finer(self) -> Along | None:
+        if all(item.method == "exact" for item in self.passes):
+            return None
+        return Along(tuple(item.finer() for item in self.passes))

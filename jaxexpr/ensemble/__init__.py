@@ -1,0 +1,1 @@
+"""Many random networks -> estimates with errors: the questions and the one runner of them."""

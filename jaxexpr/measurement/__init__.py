@@ -1,0 +1,1 @@
+"""One network and one curve: which method a probe takes, and its numbers."""

@@ -1,0 +1,1 @@
+"""Probes: one layer of one curve in one network -> one number."""
