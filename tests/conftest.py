@@ -28,16 +28,20 @@ HARDLY_OPTIMISED = {
     *("test_boundary", "test_checkpoint", "test_command", "test_convnets", "test_ensemble"),
     *("test_gradients", "test_identity", "test_in_other_jax", "test_laws", "test_own_models"),
     *("test_probes", "test_progress", "test_runner_parts", "test_shown", "test_sims"),
-    *("test_stored", "test_training", "test_training_parts", "test_training_resume"),
+    *("test_growth", "test_stored", "test_training", "test_training_parts", "test_training_resume"),
 }
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _compiled_quickly(request: pytest.FixtureRequest):
     name = request.path.stem
-    hardly = name in HARDLY_OPTIMISED and not request.config.getoption("--all")
-    jax.config.update("jax_disable_most_optimizations", hardly)
-    yield
+    if name not in HARDLY_OPTIMISED or request.config.getoption("--all"):
+        yield
+        return
+    jax.config.update("jax_disable_most_optimizations", True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # processes that the tests begin
+        yield
     jax.config.update("jax_disable_most_optimizations", False)
 
 
