@@ -61,7 +61,7 @@ def estimate(
         and semicircles: every breakpoint, no discretisation), ``"tangent"`` (derivatives at
         midpoints; no cancellation), ``"grid"`` (a polyline), ``"gram"`` (dense Gaussian laws:
         pre-activations are drawn in place of weights; same law, far cheaper in wide networks),
-        ``"auto"`` (see ``plans.plan``).
+        ``"auto"`` (see ``measurement.plan``).
     points : tangents, or points of the grid; by default 30, 300 or 1001 by probe.
     target : stop as soon as every relative standard error is at most this. Looked at after 64
         networks and after every quarter more (or after every `chunk`), so that the number drawn

@@ -113,7 +113,7 @@ def _seen_exactly(
 
 
 def exact_number(probe: Probe, numbers: dict[Any, Any]) -> Number:
-    """The number of a probe, out of what ``exactly.numbers`` returns."""
+    """The number of a probe, out of what ``exact_pass.numbers`` returns."""
     if not probe.levels:
         return Number(*numbers[probe.name])
     total = sum(numbers[level][0] for level in probe.levels)

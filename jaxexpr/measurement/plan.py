@@ -35,7 +35,7 @@ COUNTS = ("transitions", "network_transitions")
 class Pass:
     """One trip of the curve through the network: nodes, how products are had, what is measured.
 
-    room : of an exact pass, the sizes of its arrays (``exactly.Room``).
+    room : of an exact pass, the sizes of its arrays (``capacity_guess.Room``).
     """
 
     nodes: Nodes

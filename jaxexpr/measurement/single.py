@@ -1,7 +1,7 @@
 """One network, one curve: pure kernels.
 
 ``kernel`` draws the network from its key, ``measure`` takes its parameters. Neither batches: the
-runner (``runner``, ``batches``) and the caller's own ``vmap`` do that.
+runner (``ensemble.runner``) and the caller's own ``vmap`` do that.
 """
 
 from __future__ import annotations
