@@ -170,6 +170,7 @@ _PANES: dict[str, dict[str, Any]] = {
     "c": {
         "scales": (1.0, 16.0, 64.0),
         "widths": (8, 16, 32, 64, 128, 256, 512),
+        "draws": 120,  # of which exact pieces at width 8 take a second each
         "view": "width",
         "narrow": 32,
         "exact": 8,
