@@ -2,7 +2,7 @@
 #   make demo   installs, runs the main job on the embedded data, says where the figures are
 #   make test   installs, passes the tests
 # make test-all runs the slow ones (tests/slow.txt) as well. make mutants puts faults into the
-# package, each third of tests/mutants, and asks whether the tests notice; MUTANTS="theory growth.py"
+# package, each fourth of tests/mutants, and asks whether the tests notice; MUTANTS="theory growth.py"
 # those of a list or file, make mutants-all all.
 
 PYTHON ?= python3
@@ -25,7 +25,7 @@ test-all: $(VENV)/.test
 	JAXEXPR_TEST_CACHE=$(abspath .cache/tests) $(BIN)/python -m pytest -n 2 --dist loadfile --all
 
 mutants: $(VENV)/.test
-	JAXEXPR_TEST_CACHE=$(abspath .cache/tests) $(BIN)/python tests/mutants/run.py $(or $(MUTANTS),--every 3)
+	JAXEXPR_TEST_CACHE=$(abspath .cache/tests) $(BIN)/python tests/mutants/run.py $(or $(MUTANTS),--every 4)
 
 mutants-all: $(VENV)/.test
 	JAXEXPR_TEST_CACHE=$(abspath .cache/tests) $(BIN)/python tests/mutants/run.py

@@ -9,7 +9,7 @@ A fault is one entry of a list ``tests/mutants/NAME.toml``:
     reason = "only where no test can notice it: why it changes nothing that can be observed"
 
 ``tests.toml`` says which tests concern which module. Every fault is made in a copy of the
-checkout; the first test that fails ends it. ``make mutants`` runs each third of them, ``make
+checkout; the first test that fails ends it. ``make mutants`` runs each fourth of them, ``make
 mutants-all`` all, ``python tests/mutants/run.py theory growth.py`` those of a list or of the files
 whose names hold a word.
 """
