@@ -59,7 +59,7 @@ def pairs_of(params: Any) -> list[tuple[Any, Any]]:
     mend = "give a sequence of pairs (W, b), one a layer"
     if "jaxexpr" in kinds and hasattr(params, "init"):
         mend = "give its parameters, net.init(key)"
-        if hasattr(params, "widths"):
+        if "MLP" in {kind.__name__ for kind in type(params).__mro__}:
             mend += "; of many networks, estimate(net, curve, ...)"
         else:
             mend += f", with net=net; or {_A_FUNCTION} {_NO_MORE}"

@@ -119,7 +119,9 @@ def test_public_functions_are_explained():
     left = {name for name, found in public_functions() if inspect.unwrap(found) is found}
     assert left == {
         "activations.get", "curves.as_curve", "exact.distinct_patterns", "laws.as_float64",
-        "laws.as_law", "laws.unit_of", "plotting.axes", "training.polyline_length",
+        "laws.as_law", "laws.unit_of", "plotting.axes", "training.polyline_length", "prng.child",
+        "prng.further", "prng.normal", "prng.permutation", "prng.seed", "prng.symmetric",
+        "prng.threefry2x32", "prng.unit_interval", "prng.words",
     }  # fmt: skip
 
 

@@ -1,6 +1,5 @@
 """Activation regions in boxes and in all of space, against independent counts."""
 
-import ast
 import itertools
 import math
 import sys
@@ -486,20 +485,6 @@ def test_errors_name_argument_value_and_mend(run, argument, value, mend):
     message = str(caught.value)
     assert argument in message and value in message and mend in message
     assert len(message) < 300 and "\n" not in message
-
-
-# The house
-
-
-@pytest.mark.parametrize("name", ["cells", "partitions", "complexes", "faces", "distance", "balls"])
-def test_imports_nothing_that_measures_or_bounds(name, root):
-    tree = ast.parse((root / "jaxexpr" / "exact" / f"{name}.py").read_text())
-    sources = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module}
-    tops = {s.split(".")[1] for s in sources if s.startswith("jaxexpr.")}
-    assert tops <= {
-        "activations", "calls", "checks", "cores", "exact", "given", "networks", "products",
-        "progress", "propagation",
-    }  # fmt: skip
 
 
 def test_complexes_begin_as_balls():

@@ -17,7 +17,7 @@ import pytest
 from jaxexpr import MLP, Interrupted, curves, estimate, laws
 from jaxexpr._core import files
 from jaxexpr._core.files import write_atomically
-from jaxexpr.ensemble import checkpoints, runner
+from jaxexpr.ensemble import runner
 from jaxexpr.ensemble.checkpoints import load_gathered, save_gathered
 from jaxexpr.ensemble.statistics import Gathered, Moments
 
@@ -178,7 +178,7 @@ def test_a_writer_that_was_cleared_before_its_lock_begins_again(tmp_path, monkey
             folder.rmdir()
         return original(folder, wait=wait)
 
-    monkeypatch.setattr(checkpoints, "_locked", late)
+    monkeypatch.setattr(files, "_locked", late)
     path = tmp_path / "kept.npz"
     write_atomically(path, lambda temporary: temporary.write_text("whole"))
     assert list(tmp_path.iterdir()) == [path]

@@ -8,7 +8,7 @@ from jaxexpr import MLP, crossings, curves, estimate, kernel, laws, measure
 from jaxexpr._core.precision import precision
 from jaxexpr.exact.along_curves.capacity import Block, grown, lacks, shortened, widened
 from jaxexpr.exact.along_curves.solve import pieces
-from jaxexpr.measurement import single
+from jaxexpr.measurement import plan
 from jaxexpr.measurement.capacity_guess import first_room
 from jaxexpr.measurement.exact_pass import measured
 
@@ -80,7 +80,7 @@ def test_networks_that_need_more_room_are_measured_again(monkeypatch):
         room = first_room(*arguments, **options)
         return room._replace(plan=tuple(b._replace(new=8, size=10) for b in room.plan))
 
-    monkeypatch.setattr(single, "first_room", small)
+    monkeypatch.setattr(plan, "first_room", small)
     net = MLP((16, 16, 16), laws.Gaussian(8.0), laws.Gaussian(1.0), "hard_tanh", dtype="float64")
     curve = curves.line(*4 * np.random.default_rng(1).normal(size=(2, 16)))
     found = estimate(net, curve, key=KEY, draws=12, probes=COUNTS, method="exact")

@@ -164,12 +164,12 @@ def test_a_checkpoint_of_another_curve_or_probe_is_refused(tmp_path):
 
 _OTHER = """
 import jax, numpy as np
-from jaxexpr import MLP, curves, kernels, laws
-from jaxexpr._core.fingerprint import digest
+from jaxexpr import MLP, curves, laws
+from jaxexpr.ensemble.along_curves import Along
 from jaxexpr.ensemble.checkpoints import fingerprint
-from jaxexpr.ensemble.tasks import Along
+from jaxexpr.measurement import plan
 net = MLP((2, 8), laws.Sparse(laws.Gaussian(1.5), 0.5), laws.Zero(), "tanh")
-curve, passes = kernels.checked(net, curves.line([0.0, 1.0], [1.0, 0.0]), ("length",), "auto", None)
+curve, passes = plan.checked(net, curves.line([0.0, 1.0], [1.0, 0.0]), ("length",), "auto", None)
 print(fingerprint(net, curve, jax.random.key(0), Along(passes)))
 """
 

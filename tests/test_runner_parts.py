@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxexpr._core import linalg
-from jaxexpr.ensemble import runner
+from jaxexpr.ensemble import devices, runner
 from jaxexpr.ensemble.statistics import Gathered, Moments
 from jaxexpr.exact.along_curves.traverse import Totals
 from jaxexpr.measurement.exact_pass import numbers
@@ -57,13 +57,13 @@ def test_what_is_merged_is_counted():
 
 
 def test_no_more_networks_are_asked_for_than_the_buffers_hold():
-    devices = jax.local_device_count()
-    for chunk, wanted in ((7, 7), (10**6, 10 * devices), (None, 2 * devices)):
+    count = jax.local_device_count()
+    for chunk, wanted in ((7, 7), (10**6, 10 * count), (None, 2 * count)):
         assert devices.Pace((0, 2, 10), chunk).count() == wanted
     quick = devices.Pace((0, 2, 10), None)
     for _ in range(4):
         quick.timed(lambda: None, 1)
-    assert quick.count() == 10 * devices
+    assert quick.count() == 10 * count
 
 
 def test_a_triangular_factor_of_rows_of_all_signs_and_sizes():

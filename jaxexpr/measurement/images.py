@@ -96,7 +96,8 @@ def trajectory(
 
     Examples
     --------
-    >>> from jaxexpr import curves, laws
+    >>> import jax
+    >>> from jaxexpr import MLP, curves, laws
     >>> params = MLP((2, 8, 4), laws.Gaussian(1.5), laws.Zero()).init(jax.random.key(0))
     >>> [h.shape for h in trajectory(params, curves.circle([1.0, 0], [0, 1.0]), points=5)]
     [(5, 2), (5, 8), (5, 4)]

@@ -194,7 +194,7 @@ def _callable(fn: Any) -> None:
     """Refuse what cannot be called, and models that are being trained."""
     if not callable(fn):
         mend = "give a function of one array"
-        if hasattr(fn, "widths"):
+        if "MLP" in {kind.__name__ for kind in type(fn).__mro__}:
             mend = "give its parameters to exact.pieces(net.init(key), curves.line(x0, x1))"
         elif hasattr(fn, "apply"):
             mend = "give lambda x: net.apply(params, x), with params = net.init(key)"

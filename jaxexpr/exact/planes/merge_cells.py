@@ -60,7 +60,7 @@ def linear_regions(partition: Plane, output: Any = None) -> LinearRegions:
 
     Examples
     --------
-    >>> from jaxexpr.exact.plane import plane
+    >>> from jaxexpr.exact import plane
     >>> W, b = np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 1.0]]), np.zeros(3)
     >>> found = plane([(W, b)], [0, 0], [1, 0], [0, 1])
     >>> found.count, linear_regions(found).count
