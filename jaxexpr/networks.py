@@ -26,7 +26,7 @@ from jaxexpr._core.spellings import ATTRIBUTES
 from jaxexpr._core.sweeps import over_sweep
 from jaxexpr.curves import Curve, as_curve
 from jaxexpr.layers import PlacedDense
-from jaxexpr.params import Params, _array, fitting, pairs_of, precision_of
+from jaxexpr.params import Params, fitting, pairs_of, precision_of, to_array
 
 
 class LayerSpec(NamedTuple):
@@ -312,4 +312,4 @@ def fitting_params(net: Network, params: Any) -> Params:
             found = np.shape(checks.numeric(f"params[{i}][{place}]", array))
             if found != shape:
                 raise ValueError(f"params[{i}][{place}] has shape {found}: net asks for {shape}")
-    return tuple((_array(w), _array(b)) for w, b in held)
+    return tuple((to_array(w), to_array(b)) for w, b in held)

@@ -13,6 +13,8 @@ from jaxexpr import activations
 from jaxexpr._core import checks
 from jaxexpr.curves import Curve, as_curve
 
+Params = Sequence[tuple[Any, Any]]
+
 
 def given(
     params: Params, curve: Curve, activation: str | activations.Activation
@@ -110,12 +112,9 @@ def checked_params(params: Any, *, networks: bool = False) -> Params:
                 f"params[{i}][1] has shape {np.shape(biases)}: give b of shape {(*lead, own[1])}"
             )
         below = own[1]
-        checked.append((_array(weights), _array(biases)))
+        checked.append((to_array(weights), to_array(biases)))
     return tuple(checked)
 
 
-def _array(value: Any) -> Any:
+def to_array(value: Any) -> Any:
     return value if hasattr(value, "dtype") else np.asarray(value)
-
-
-Params = Sequence[tuple[Any, Any]]

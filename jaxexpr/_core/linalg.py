@@ -9,6 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+NO_EXPONENT = -(2**20)  # exponent of an array of zeros
+LARGEST_SHIFT = 120  # a power of two that float32 holds, with room for what it multiplies
+
 
 def dot(a: jax.Array, b: jax.Array) -> jax.Array:
     """``a @ b`` for matrices, never in a lower precision than their own."""
@@ -48,12 +51,6 @@ def triangular(rows: jax.Array) -> jax.Array:
 
     # On the last of `count` columns no more than its sign is left to choose.
     return jnp.tril(lax.fori_loop(0, count, reflect, rows)[:, :count])
-
-
-NO_EXPONENT = -(2**20)  # exponent of an array of zeros
-
-
-LARGEST_SHIFT = 120  # a power of two that float32 holds, with room for what it multiplies
 
 
 def power_of_two(exponent: jax.Array, dtype: jnp.dtype) -> jax.Array:

@@ -20,14 +20,8 @@ from jaxexpr.networks import Network
 from jaxexpr.theory.mean_field import mean_field_growth
 
 POINTS = 16  # of a stretch at which crossings are guessed
-
-
 SPREAD = 0.08  # margin of the guess, for each layer below
-
-
 ROW_ARRAYS = 8  # arrays of the size of a stretch's image that are alive at a time
-
-
 LEAST_ROWS = 64  # of a part of a curve
 
 
