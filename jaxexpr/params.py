@@ -117,4 +117,5 @@ def checked_params(params: Any, *, networks: bool = False) -> Params:
 
 
 def to_array(value: Any) -> Any:
+    """Return an array of NumPy or JAX as it is, anything else as one of NumPy."""
     return value if hasattr(value, "dtype") else np.asarray(value)
