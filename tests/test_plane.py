@@ -681,3 +681,12 @@ def test_large_biases_that_cancel_cut_nothing():
     below = np.array([[0.1, 0.3], [0.0, 0.0]]), np.array([1e8, 3e8])
     above = np.array([[3.0], [-1.0]]), np.zeros(1)
     assert exact.plane([below, above], [0.03, 0], [1, 0], [0, 1]).count == 1
+
+
+def test_a_unit_that_stays_within_rounding_of_its_breakpoint_cuts_nothing():
+    """Its rounded values are on both sides of 1; the bias says how much they are rounded."""
+    weak = np.array([[2e-16], [0.0]]), np.ones(1)
+    assert square((weak,), activation="hard_tanh").counts.tolist() == [1]
+    below = np.array([[1.0], [0.0]]), np.zeros(1)
+    above = np.array([[2e-16]]), np.ones(1)
+    assert square((below, above), activation="hard_tanh").counts.tolist() == [1, 1]

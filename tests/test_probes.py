@@ -394,3 +394,18 @@ def test_an_image_that_is_not_finite_has_failed(method):
         assert made[name].n.tolist() == [3, 0, 0], name
     assert made[names[2]].n[2] == 0 and made[names[2]].failed[2] == 3
     assert np.isfinite(made["norm"].discretisation[0])  # three points have a coarser look
+
+
+def test_segments_that_died_below_are_left_out_and_counted():
+    """Of 40 narrow networks, most dead on a part of the segment: as NumPy counts."""
+    net = MLP((3, 2, 3, 2), laws.Gaussian(1.5), laws.Zero(), "relu")
+    line, points = curves.line(*ENDS), 21
+    made = estimate(net, line, key=KEY, draws=40, probes=("growth",), method="grid", points=points)
+    dead = np.zeros(3)
+    for index in range(40):
+        z = np.linspace(*ENDS, points)
+        for layer, (weights, biases) in enumerate(net.init(jax.random.fold_in(KEY, index))):
+            dead[layer] += np.all(z[1:] == z[:-1], axis=1).sum() / 40
+            z = np.maximum(z @ np.asarray(weights, np.float64) + np.asarray(biases), 0)
+    assert dead[0] == 0 and 2 < dead[1] < dead[2]
+    np.testing.assert_allclose(made["growth"].left_out, dead, rtol=1e-12)
