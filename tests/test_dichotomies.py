@@ -75,6 +75,20 @@ def test_a_grid_counts_what_is_on_it_and_on_half_of_it():
         np.testing.assert_allclose(made[name].discretisation[1:], np.abs(rough - fine), rtol=1e-12)
 
 
+def test_exact_counts_are_means_over_the_readouts():
+    net = MLP((6, 5, 5), laws.Gaussian(4.0), BIASES, "hard_tanh", dtype="float64")
+    made = dichotomies(net, INPUTS, key=KEY, draws=2, swept=0, readouts=3)
+    t, seen = np.linspace(0, 2 * np.pi, 100_001), []
+    for number, unit in np.ndindex(2, 3):
+        _, labels = labels_on(net, jax.random.fold_in(KEY, number), INPUTS, 0, t, unit)
+        codes = (labels * 2 ** np.arange(len(INPUTS))).sum(axis=1)
+        seen.append([np.unique(codes).size, (labels[1:] != labels[:-1]).sum()])
+    found = np.mean(seen, axis=0)
+    assert len({tuple(x) for x in seen}) > 1
+    np.testing.assert_allclose(made["dichotomies"].mean[1], found[0], rtol=1e-12)
+    np.testing.assert_allclose(made["flips"].mean[1], found[1], rtol=1e-12)
+
+
 def test_a_grid_converges_to_the_exact_counts_and_says_so():
     options = {"key": KEY, "draws": 16}  # as many as refinement looks at
     exact = dichotomies(NET, INPUTS, **options)
