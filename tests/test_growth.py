@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxexpr import MLP, curves, estimate, laws, theory
+from jaxexpr import MLP, curves, estimate, kernel, laws, theory
 
 KEY = jax.random.key(2019)
 GATE = 4.5  # standard errors; over all comparisons of this file a true law fails once in 10^3 runs
@@ -168,3 +168,12 @@ def test_nothing_survives_a_network_without_weights(segment):
     assert made.mean[0] == 0
     assert np.isnan(made.mean[1])
     assert made.left_out[1] == made.points
+
+
+def test_layers_that_are_drawn_as_products_are_independent():
+    """The same normals in every layer would make the growth of layers 2 and 3 go together."""
+    net = MLP((6, 8, 8, 8), laws.Gaussian(1.4), laws.Zero(), "linear")
+    one = kernel(net, curves.line(*np.eye(2, 6)), probes="log_growth", method="gram", points=1)
+    found = jax.vmap(one)(jax.random.split(KEY, 4000))["log_growth"]
+    together = np.corrcoef(np.asarray(found, np.float64).T)
+    assert np.abs(together - np.eye(3)).max() < GATE / np.sqrt(4000)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxexpr import MLP, curves, estimate, laws
 from jaxexpr._core import linalg
 from jaxexpr.ensemble import devices, runner
 from jaxexpr.ensemble.statistics import Gathered, Moments
@@ -116,3 +117,11 @@ def test_exact_numbers_of_a_curve_from_its_integrals():
     for name, value in wanted.items():
         np.testing.assert_allclose(found[name][:3], value[:3], rtol=1e-14, err_msg=str(name))
         assert np.isnan(found[name][3])
+
+
+def test_refinement_goes_on_until_there_is_a_coarser_look():
+    """One or two tangents say nothing of their error, so that they cannot be fine enough."""
+    net = MLP((2, 4), laws.Gaussian(1.5), laws.Zero(), "relu")
+    line = curves.line([1.0, 0.0], [0.0, 1.0])
+    options = {"key": jax.random.key(0), "draws": 4, "method": "tangent", "points": 1}
+    assert estimate(net, line, probes="length", refine=0.9, **options)["length"].points == 4

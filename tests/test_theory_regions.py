@@ -512,3 +512,14 @@ def test_bad_input_is_refused(call, argument, value, mend):
     assert argument in message
     assert value in message
     assert mend in message
+
+
+@pytest.mark.parametrize(
+    ("widths", "joined"), [((2,), False), ((4, 2), True), ((4, 3), False), ((2, 4), False)]
+)
+def test_a_narrow_last_layer_above_others_may_join_linear_regions(widths, joined):
+    """A single layer of as many units as inputs joins none: its constructions have 2^n regions."""
+    bounds = {b.name: b for b in theory.region_bounds(2, widths).bounds}
+    what = "activation regions" if joined else "linear regions, so activation too"
+    for name in ("pascanu2013_lower", "montufar2014_lower"):
+        assert bounds[name].counts == what
