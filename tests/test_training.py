@@ -378,6 +378,9 @@ def test_batch_norm_is_on_before_the_first_step(digits):
             np.testing.assert_allclose(next(images), z, rtol=1e-3, atol=1e-3)
             z = (z - z.mean(axis=0)) / np.sqrt(z.var(axis=0) + 1e-5)
             np.testing.assert_allclose(next(images), z, rtol=1e-3, atol=1e-3)
+        # For inference: the image of an example does not hang on those beside it.
+        three = list(model.images(jnp.asarray(x[:3], jnp.float32)))[-1]
+        np.testing.assert_allclose(three, z[:3], rtol=1e-3, atol=1e-3)
 
 
 WRONG = {
