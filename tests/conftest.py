@@ -72,6 +72,7 @@ def compiled_once(tmp_path: Path) -> dict[str, str]:
     cache = {
         "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "compiled"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "0",  # long runs
     }
     return {**os.environ, **cache}
 
