@@ -96,7 +96,7 @@ def test_theory_is_an_independent_oracle(root):
         for path in (root / "jaxexpr").rglob("*.py")
         if "theory" in rooms(path.read_text()) and room_of(path, root) not in ("theory", "__init__")
     }
-    assert asks == {GUESS, "ensemble/labelling_passes.py"}
+    assert asks == {GUESS}
 
 
 def test_exact_stands_on_parameters_curves_and_activations(root):

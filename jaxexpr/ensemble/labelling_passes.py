@@ -21,15 +21,13 @@ from jaxexpr._core import bits
 from jaxexpr._core.linalg import dot
 from jaxexpr.exact.along_curves import capacity as rooms
 from jaxexpr.exact.along_curves import label_changes, traverse
-from jaxexpr.measurement.capacity_guess import ROW_ARRAYS, spreading, weight_bytes
+from jaxexpr.measurement.capacity_guess import ROW_ARRAYS, shares_moving, weight_bytes
 from jaxexpr.measurement.exact_pass import drawing
 from jaxexpr.measurement.observe import ROOM
 from jaxexpr.networks import MLP
 from jaxexpr.probes.base import Number
-from jaxexpr.theory.mean_field import length_map
 
 NAMES = ("dichotomies", "flips")
-MARGIN = 1.3  # of the room guessed for the mean of many arcs, the fullest of which must fit
 MOVING = 2  # kind of the draw that the moving weights turn to
 QUARTER = math.pi / 2
 _ROWS_CPU, _ROWS = 2**12, 2**17  # of a product on a grid: what caches, or an accelerator, like
@@ -87,7 +85,7 @@ def first_room(net: MLP, layer: int, moment: float | None) -> Room:
         sizes = net.widths[above], net.widths[above + 1]
         kinds.append((sizes, jax.tree.structure(net.layer(above))))
     cut = rooms.blocks(kinds, math.inf)
-    shares = None if moment is None or net.sweep_shape else _shares(net, layer, moment)
+    shares = None if moment is None or net.sweep_shape else shares_moving(net, layer, moment)
     plan = rooms.guess(cut, widths[1:], len(net.activation.breakpoints or ()), 4, shares)
     return Room(1, plan, _flips_room(plan, widths))
 
@@ -125,20 +123,6 @@ def _grown(room: Room, needed: np.ndarray, net: Any, layer: int, budget: float) 
         for a, f in zip(needs, before, strict=True)
     ]
     return Room(room.parts * 2**times, plan, tuple(map(max, flips, more)), asked)
-
-
-def _shares(net: MLP, layer: int, moment: float) -> list[float]:
-    """How often a unit of each layer crosses its breakpoints on a quarter turn, about."""
-    here = moment
-    for below in range(layer + 1):
-        w, b = (float(np.asarray(law.std)) for law in net.layer(below))
-        moving = w**2 * here
-        q = moving + b**2
-        here = float(length_map(q, 1.0, 0.0, net.activation))
-    size = max(q, 1e-30)
-    rate = sum(math.exp(-(c**2) / (2 * size)) for c in net.activation.breakpoints or ())
-    share = MARGIN * rate * math.sqrt(moving / size) / 2
-    return [share * more for more in spreading(net, moment, layer)]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,11 +17,12 @@ from jaxexpr.curves import Curve
 from jaxexpr.exact.along_curves import capacity as rooms
 from jaxexpr.exact.along_curves import segments
 from jaxexpr.networks import Network
-from jaxexpr.theory.mean_field import mean_field_growth
+from jaxexpr.theory.mean_field import length_map, mean_field_growth
 
 POINTS = 16  # of a stretch at which crossings are guessed
 SPREAD = 0.08  # margin of the guess, for each layer below
 ROW_ARRAYS = 8  # arrays of the size of a stretch's image that are alive at a time
+MARGIN = 1.3  # of the room guessed for the mean of many arcs, the fullest of which must fit
 LEAST_ROWS = 64  # of a part of a curve
 
 
@@ -121,6 +122,23 @@ def spreading(net: Network, moment: float, first: int = 0) -> list[float]:
     growth = mean_field_growth(net, moment)
     growth = growth * np.sqrt(np.divide(net.widths[:-1], net.widths[1:]))
     return [1.0, *np.cumprod(np.maximum(growth[first:-1], 1.0))]
+
+
+def shares_moving(net: Network, layer: int, moment: float) -> list[float]:
+    """How often a unit crosses its breakpoints on a quarter turn of the weights of `layer`, about.
+
+    Of that layer and of each above it.
+    """
+    here = moment
+    for below in range(layer + 1):
+        w, b = (float(np.asarray(law.std)) for law in net.layer(below))
+        moving = w**2 * here
+        q = moving + b**2
+        here = float(length_map(q, 1.0, 0.0, net.activation))
+    size = max(q, 1e-30)
+    rate = sum(math.exp(-(c**2) / (2 * size)) for c in net.activation.breakpoints or ())
+    share = MARGIN * rate * math.sqrt(moving / size) / 2
+    return [share * more for more in spreading(net, moment, layer)]
 
 
 def more_room(room: Room, needed: np.ndarray, net: Network, budget: float) -> Room | None:
