@@ -11,15 +11,19 @@ from jaxexpr.convnets import ConvNet, cifar10_convnet
 from jaxexpr.ensemble.along_curves import estimate
 from jaxexpr.ensemble.boundary_integrals import boundary_volume
 from jaxexpr.ensemble.labellings import dichotomies
+from jaxexpr.ensemble.options import RunOptions
 from jaxexpr.ensemble.perturbation_growth import perturbations
-from jaxexpr.ensemble.runner import Interrupted
+from jaxexpr.ensemble.runner import Interrupted, run_task
 from jaxexpr.ensemble.statistics import Estimate
+from jaxexpr.ensemble.tasks import Task
 from jaxexpr.layers import Conv, Dense, Pool
 from jaxexpr.measurement.convergence import GridNeeded, grid_needed
 from jaxexpr.measurement.images import Projection, project, trajectory
 from jaxexpr.measurement.single import kernel, measure
 from jaxexpr.networks import MLP
-from jaxexpr.probes.base import Probe, crossings, expected_crossings, probe
+from jaxexpr.probes.base import Probe, probe
+from jaxexpr.probes.crossing_counts import crossings
+from jaxexpr.probes.kac_rice import expected_crossings
 from jaxexpr.verdicts import Verdict, judge, verdict
 
 if TYPE_CHECKING:
@@ -41,6 +45,8 @@ __all__ = [
     "Pool",
     "Probe",
     "Projection",
+    "RunOptions",
+    "Task",
     "Verdict",
     "activations",
     "boundary_volume",
@@ -65,6 +71,7 @@ __all__ = [
     "prng",
     "probe",
     "project",
+    "run_task",
     "theory",
     "trajectory",
     "verdict",

@@ -213,7 +213,7 @@ def regions(
     ends = plane.cells.points[found.vertices]
     for layer in np.flatnonzero(widths)[::-1]:
         lines = LineCollection(
-            ends[found.layer == layer],
+            ends[found.layer == layer + 1],
             colors=ink,
             linewidths=widths[layer],
             capstyle="round",

@@ -131,6 +131,6 @@ def normal(word: jax.Array, dtype: jnp.dtype) -> jax.Array:
 def _one_of_two(name: str, word: Any) -> None:
     if isinstance(word, Words):
         raise ValueError(
-            f"word=Words(...) holds two words for each entry: give noise.{name} one of them, "
+            f"word=Words(...) holds two words for each entry: give prng.{name} one of them, "
             "words.first or words.second"
         )

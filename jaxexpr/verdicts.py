@@ -30,7 +30,8 @@ class Verdict:
     name : the statement.
     holds : False if it is violated beyond its error somewhere.
     margin : least distance to a bound in standard errors of the mean; negative if violated.
-    where : index of that place, ``sweep + (layer,)``, layer 0 the first.
+    where : index of that place in the estimate's arrays.
+    layer : number of the layer there, 1 the first.
     mean, sem, bound : what was measured there, and the bound it is nearest to.
     allowed : how far below 0 the margin may be before the statement fails.
     comparisons : how many comparisons the level was divided by.
@@ -42,6 +43,8 @@ class Verdict:
     its error on the wrong side) or *FAILS*.
 
     Differences below a millionth of the bound count as equality: numbers are measured in float32.
+    Where all n networks have the same number, its error is not 0 but unseen: it is taken as an nth
+    of the number or of the bound, whichever is larger.
     """
 
     name: str
@@ -61,6 +64,10 @@ class Verdict:
     def __bool__(self) -> bool:
         return self.holds
 
+    @property
+    def layer(self) -> int | None:
+        return self.where[-1] + 1 if self.where else None
+
     def __str__(self) -> str:
         if not self.comparisons:
             return f"no data    {self.name}"
@@ -69,7 +76,7 @@ class Verdict:
             word = "unresolved"
         cell = f"cell {self.where[:-1]}, " if len(self.where) > 1 else ""
         return (
-            f"{word:10} {self.name}: nearest in {cell}{self.axis} {self.where[-1] + 1}, "
+            f"{word:10} {self.name}: nearest in {cell}{self.axis} {self.layer}, "
             f"{self.mean:.5g} +- {self.sem:.2g} against {self.bound:.5g} "
             f"({self.margin:+.1f} standard errors)"
         )
@@ -135,7 +142,10 @@ def verdict(
     gaps = np.stack([sign * (estimate.mean - bound) for sign, bound in sides])
     with np.errstate(divide="ignore", invalid="ignore"):
         sizes = np.stack([np.broadcast_to(np.abs(bound), gaps[0].shape) for _, bound in sides])
-        margins = np.where(np.abs(gaps) <= ROUNDING * sizes, 0.0, gaps / estimate.sem)
+        # All networks alike: one in n might still differ, by as much as the number itself.
+        unseen = np.maximum(np.abs(estimate.mean), sizes) / estimate.n
+        errors = np.where(estimate.sem > 0, estimate.sem, unseen)
+        margins = np.where(np.abs(gaps) <= ROUNDING * sizes, 0.0, gaps / errors)
     margins = np.where(seen, margins, np.inf)
     allowed = _allowed(estimate.n, level / comparisons)
     # Few networks make wide tails: the worst place is the one nearest to failing, not the one

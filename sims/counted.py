@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 
 from jaxexpr import MLP, curves, laws, plotting, results, verdict
-from sims.run import Claim, Findings, Run, caption, difference
+from sims.run import Claim, Findings, Run, caption
 
 ACTIVATIONS = ("relu", "hard_tanh")
 _NAMES = ("transitions", "expected_transitions")
@@ -63,7 +63,7 @@ def check(data: xr.Dataset) -> Findings:
     later = gain.isel(layer=slice(1, None))
     relative = (data.transitions_sem / data.transitions).transpose(*order)
     counted, expected = (results.estimate_of(data.transpose(*order), name) for name in _NAMES)
-    apart = difference(counted, expected)
+    apart = counted - expected
     verdicts = [verdict(apart, 0.0, 0.0, "counted transitions are those expected (Kac-Rice)")]
     claims = [
         Claim(

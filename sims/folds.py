@@ -169,9 +169,9 @@ def _draw_folds(config: Any) -> Any:
         ax.imshow(np.clip(colour, 0, 1), extent=(-1, 1, -1, 1), origin="lower")
         found = square(built.params)
         edges = found.adjacency
-        for layer in range(depth):
+        for layer in range(1, depth + 1):
             for ends in found.cells.points[edges.vertices[edges.layer == layer]]:
-                ax.plot(*ends.T, color="white", linewidth=2.4 - 0.7 * layer)
+                ax.plot(*ends.T, color="white", linewidth=3.1 - 0.7 * layer)
         word = "fold" if depth == 1 else "folds"
         bare(ax, f"{depth} {word}: {found.count} regions with one image")
     return figure

@@ -67,7 +67,7 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
         {
             "x": (("joint",), x),
             "y": (("joint",), z @ readout),
-            "layer_of_joint": (("joint",), np.r_[-1, found.layers, -1]),
+            "layer_of_joint": (("joint",), np.r_[0, found.layers, 0]),
             "breakpoints": (("net", "part"), np.array(counted)),
             "integral": (("net", "part"), np.array(integral)),
             "units": (("net",), [sum(layers_of(name)) for name in config.architectures]),
@@ -82,8 +82,7 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
 def _estimate(data: xr.Dataset) -> Estimate:
     """The counted breakpoints as an estimate, one entry for each architecture."""
     mean, sem = data.breakpoints.values.T
-    plain = Estimate.of(np.zeros((int(data.attrs["draws"]), mean.size)), "breakpoints")
-    return dataclasses.replace(plain, mean=mean, sem=sem)
+    return Estimate.from_moments(mean, sem, int(data.attrs["draws"]), "breakpoints")
 
 
 def check(data: xr.Dataset) -> Findings:
@@ -125,8 +124,8 @@ def draw(data: xr.Dataset) -> Any:
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.0), width_ratios=(1.5, 1))
     x, y, layer = data.x.values, data.y.values, data.layer_of_joint.values
     left.plot(x, y, color="#666666", linewidth=1.1, zorder=1)
-    for index in range(int(layer.max()) + 1):
-        own = layer == index
+    for index in range(int(layer.max())):
+        own = layer == index + 1
         left.plot(
             x[own], y[own], "o", markersize=4, color=plotting.COLOURS[index],
             label=f"layer {index + 1}: {own.sum()} breakpoints",

@@ -8,7 +8,6 @@ whatever the architecture.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import jax
@@ -101,8 +100,7 @@ def _distances(params: Any, examples: Any, images: Any, config: Any, number: int
 
 def _estimate(data: xr.Dataset, name: str) -> Estimate:
     mean, sem = data[name].values.T
-    plain = Estimate.of(np.zeros((int(data.attrs["draws"]), mean.size)), name)
-    return dataclasses.replace(plain, mean=mean, sem=sem)
+    return Estimate.from_moments(mean, sem, int(data.attrs["draws"]), name)
 
 
 def check(data: xr.Dataset) -> Findings:

@@ -36,7 +36,7 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
             inputs,
             key=jax.random.fold_in(jax.random.key(config.seed), width),
             draws=config.draws,
-            swept=[layer - 1 for layer in config.swept],
+            swept=config.swept,
             readouts=min(config.readouts, width),
             method=config.method,
             points=None if config.method == "exact" else config.points,

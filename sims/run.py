@@ -88,12 +88,6 @@ class Findings:
     facts: list[Fact] = dataclasses.field(default_factory=list)
 
 
-def difference(a: jaxexpr.Estimate, b: jaxexpr.Estimate) -> jaxexpr.Estimate:
-    """Return the estimate of ``a - b``, for two that are taken to be independent."""
-    error = np.hypot(a.sem, b.sem)
-    return dataclasses.replace(a, name=f"{a.name} - {b.name}", mean=a.mean - b.mean, sem=error)
-
-
 def turn(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return by how much numbers first rise, and fall after that; both ``(networks,)``.
 

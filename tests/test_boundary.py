@@ -182,8 +182,9 @@ def test_boundaries_of_the_function_alone():
     assert np.all(np.abs(found.mean - share * every.mean) < 4 * np.hypot(found.sem, every.sem))
 
 
-def test_a_share_of_the_boundaries_is_of_the_function():
-    net = MLP((1, 3, 2), laws.Gaussian(2.0), laws.Gaussian(0.6))
+@pytest.mark.parametrize("widths", [(1, 3, 2), (1, 3, 2, 2)])
+def test_a_share_of_the_boundaries_is_of_the_function(widths):
+    net = MLP(widths, laws.Gaussian(2.0), laws.Gaussian(0.6))
     some = {"key": KEY, "draws": 4000, "points": 4}
     found = boundary_volume(net, [0.0], [[1.0]], good=True, **some)
     every = boundary_volume(net, [0.0], [[1.0]], **some)

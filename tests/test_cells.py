@@ -491,3 +491,5 @@ def test_complexes_begin_as_balls():
     for n in (1, 2, 3, 4):
         assert complexes.space(n, 0.0).euler() == 1
         assert complexes.box(np.zeros(n), np.ones(n), 0.0).euler() == 1
+    apart = complexes.Complex(np.arange(4.0)[:, None], [[[0, 1], [2, 3]]], 0.0)
+    assert apart.euler() == 2  # two segments that do not meet

@@ -18,8 +18,8 @@ from jaxexpr import MLP, Interrupted, curves, estimate, laws
 from jaxexpr._core import files
 from jaxexpr._core.files import write_atomically
 from jaxexpr.ensemble import runner
-from jaxexpr.ensemble.checkpoints import load_gathered, save_gathered
-from jaxexpr.ensemble.statistics import Gathered, Moments
+from jaxexpr.ensemble.checkpoints import load_accumulators, save_accumulators
+from jaxexpr.ensemble.statistics import Accumulator, Moments
 
 KEY = jax.random.key(4)
 NET = MLP((2, 4), laws.Gaussian(np.array([1.0, 2.0])), laws.Gaussian(0.1))
@@ -47,19 +47,19 @@ def assert_same(made, expected) -> None:
             np.testing.assert_allclose(getattr(one, field), getattr(other, field), rtol=1e-12)
 
 
-def some_gathered() -> dict[str, Gathered]:
+def some_accumulators() -> dict[str, Accumulator]:
     rng = np.random.default_rng(0)
     numbers = rng.normal(size=(9, 2, 3))
     numbers[:, 1, 2] = np.nan
     moments = Moments.of(numbers, np.full(numbers.shape, 4000))
     counts = rng.integers(0, 5, size=(2, 3))
     return {
-        name: Gathered(moments, Moments.of(-numbers, counts), counts / 2, counts, 9, "mark")
+        name: Accumulator(moments, Moments.of(-numbers, counts), counts / 2, counts, 9, "mark")
         for name in ("length", "user's own")
     }
 
 
-def assert_equal(loaded: dict[str, Gathered], saved: dict[str, Gathered]) -> None:
+def assert_equal(loaded: dict[str, Accumulator], saved: dict[str, Accumulator]) -> None:
     assert list(loaded) == list(saved)
     for name in saved:
         assert (loaded[name].draws, loaded[name].fingerprint) == (9, "mark")
@@ -224,14 +224,14 @@ def test_a_file_is_on_the_disk_before_it_is_in_its_place(tmp_path, monkeypatch):
 
 
 def test_round_trip(tmp_path):
-    saved = some_gathered()
-    save_gathered(tmp_path / "kept", saved)
-    assert_equal(load_gathered(tmp_path / "kept", "mark"), saved)
+    saved = some_accumulators()
+    save_accumulators(tmp_path / "kept", saved)
+    assert_equal(load_accumulators(tmp_path / "kept", "mark"), saved)
 
 
 def refused(path: Path, mend: str) -> None:
     with pytest.raises(ValueError, match=mend) as caught:
-        load_gathered(path, "mark")
+        load_accumulators(path, "mark")
     assert "checkpoint=" in str(caught.value) and repr(str(path)) in str(caught.value)
 
 
@@ -251,15 +251,15 @@ def test_files_of_another_kind_are_refused(tmp_path):
 
 def test_another_estimate_is_refused(tmp_path):
     path = tmp_path / "kept.npz"
-    saved = some_gathered()
+    saved = some_accumulators()
     saved["length"] = saved["length"]._replace(fingerprint="another")
-    save_gathered(path, saved)
+    save_accumulators(path, saved)
     refused(path, "another path, or delete it")
 
 
 def test_damage_never_passes_for_numbers(tmp_path):
-    path, saved = tmp_path / "kept.npz", some_gathered()
-    save_gathered(path, saved)
+    path, saved = tmp_path / "kept.npz", some_accumulators()
+    save_accumulators(path, saved)
     good = path.read_bytes()
     for cut in range(0, len(good), 211):
         path.write_bytes(good[:cut])
@@ -268,7 +268,7 @@ def test_damage_never_passes_for_numbers(tmp_path):
     for place in range(0, len(good), 37):
         path.write_bytes(good[:place] + bytes([good[place] ^ 0xFF]) + good[place + 1 :])
         try:
-            loaded = load_gathered(path, "mark")
+            loaded = load_accumulators(path, "mark")
         except ValueError as error:
             assert repr(str(path)) in str(error) and "delete it" in str(error)
             flipped += 1
@@ -283,7 +283,7 @@ def test_damage_never_passes_for_numbers(tmp_path):
 def test_a_finished_estimate_is_read_back_and_draws_nothing(tmp_path, whole, monkeypatch):
     path = tmp_path / "run"
     assert_same(run(checkpoint=path), whole)
-    monkeypatch.setattr(runner, "_merge", None)  # no further network can be counted
+    monkeypatch.setattr(runner, "_merged", None)  # no further network can be counted
     assert_same(run(checkpoint=str(path)), whole)
     assert_same(run(draws=20, checkpoint=path), whole)  # draws are the total
 
@@ -292,7 +292,7 @@ def test_a_finished_estimate_is_continued(tmp_path, whole):
     path = tmp_path / "run"
     assert run(draws=25, checkpoint=path)["growth"].draws == 25
     assert_same(run(checkpoint=path), whole)
-    assert_same(run(draws=35, extend=run(draws=25)), whole)
+    assert_same(run(draws=60, extend=run(draws=25)), whole)
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_a_checkpoint_of_another_estimate_is_refused(tmp_path, other):
 
 @pytest.mark.parametrize("chunks", [0, 1, 3])
 def test_ctrl_c_keeps_what_was_gathered(tmp_path, whole, monkeypatch, chunks):
-    path, original, calls = tmp_path / "run", runner._merge, itertools.count()
+    path, original, calls = tmp_path / "run", runner._merged, itertools.count()
 
     def stop(*arguments):
         if next(calls) == chunks:
@@ -327,7 +327,7 @@ def test_ctrl_c_keeps_what_was_gathered(tmp_path, whole, monkeypatch, chunks):
         return original(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "_merge", stop)
+        patch.setattr(runner, "_merged", stop)
         with pytest.raises(Interrupted) as caught:
             run(checkpoint=path)
     assert isinstance(caught.value, KeyboardInterrupt)
@@ -335,7 +335,7 @@ def test_ctrl_c_keeps_what_was_gathered(tmp_path, whole, monkeypatch, chunks):
     assert path.exists() == bool(partial) == (chunks > 0)
     if partial:
         assert_same(partial, run(draws=chunks * CHUNK))
-        assert_same(run(draws=60 - chunks * CHUNK, extend=partial), whole)
+        assert_same(run(draws=60, extend=partial), whole)
     assert_same(run(checkpoint=path), whole)
 
 
@@ -367,8 +367,8 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path, whole):
         check=False,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    mark = whole["growth"].gathered.fingerprint
-    assert {item.draws for item in load_gathered(path, mark).values()} == {3 * CHUNK}
+    mark = whole["growth"].accumulated.fingerprint
+    assert {item.draws for item in load_accumulators(path, mark).values()} == {3 * CHUNK}
     assert_same(run(checkpoint=path), whole)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from jaxexpr import activations, curves
 from jaxexpr._core import threads
-from jaxexpr.exact import distance_to_boundary, pieces_batch, region_counts
+from jaxexpr.exact import distance_to_boundary, nearest_boundary, pieces_batch, region_counts
 from jaxexpr.exact.along_curves import counting
 
 STAIRS = activations.piecewise_linear([-1.0, 0.25, 2.0], [0.5, 1.0, -0.5, 0.1])
@@ -66,9 +66,10 @@ def test_room_grows_for_the_networks_that_lack_it(depth, memory, monkeypatch):
 
     monkeypatch.setattr(counting, "_run", watched)
     monkeypatch.setattr(threads, "cores", lambda: 1)
-    family = [curves.line([0.0], [1.0]), curves.line([0.0], [0.25])]
+    # One of them is in one piece in all networks: those that lack room for another go on.
+    family = [curves.line([0.0], [1.0]), curves.line([0.0], [0.25]), curves.line([-2.0], [-1.0])]
     found = region_counts(sawteeth(depth), family, memory=memory)
-    assert found[:, :, -1].tolist() == [[1, 1], [2**depth, 2 ** (depth - 2)], [1, 1]]
+    assert found[:, :, -1].tolist() == [[1] * 3, [2**depth, 2 ** (depth - 2), 1], [1] * 3]
     assert len(tried) > 1 and tried[0][0] < 2**depth
     if memory < 2**20:
         assert tried[-1][1] > 1 and max(size for size, _ in tried) < 2**depth
@@ -79,10 +80,10 @@ def test_room_grows_for_the_networks_that_lack_it(depth, memory, monkeypatch):
 def test_distances_are_those_of_each_network(monkeypatch):
     params, x = networks(5, (20, 12)), np.random.default_rng(2).normal(size=(3, 4, 20))
     monkeypatch.setattr(threads, "cores", lambda: 2)
-    found = distance_to_boundary(params, x, return_unit=True)
+    found = nearest_boundary(params, x)
     assert isinstance(found.distance, np.ndarray) and found.distance.shape == (5, 3, 4)
     for i in range(5):
-        alone = distance_to_boundary(one(params, i), x, return_unit=True)
+        alone = nearest_boundary(one(params, i), x)
         np.testing.assert_allclose(found.distance[i], alone.distance, rtol=1e-12)
         np.testing.assert_array_equal(found.layer[i], alone.layer)
         np.testing.assert_array_equal(found.unit[i], alone.unit)

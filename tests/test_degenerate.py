@@ -85,7 +85,7 @@ def test_units_that_cancel_and_touch_in_the_second_layer():
     t = np.pi * np.array([0, 1 / 3, 1 / 2, 2 / 3, 4 / 3, 3 / 2, 5 / 3, 2])
     np.testing.assert_allclose(found.breakpoints, t, atol=1e-15)
     assert found.counts.tolist() == [3, 7]
-    assert found.layers.tolist() == [1, 0, 1, 1, 0, 1]
+    assert found.layers.tolist() == [2, 1, 2, 2, 1, 2]
     x = np.linspace(0, 2 * np.pi, 200_001)
     z = np.maximum(np.stack([np.cos(x), np.sin(x)], 1) @ HALVES[0], 0)
     z = np.maximum(z @ ABOVE[0] + ABOVE[1], 0)
@@ -177,7 +177,7 @@ def test_degenerate_networks_on_a_line_have_the_rational_breakpoints(name):
         ]
         assert kept == inner
         lowest = [
-            next(i for i in range(3) if a.pattern[i] != b.pattern[i])
+            next(i + 1 for i in range(3) if a.pattern[i] != b.pattern[i])
             for a, b in zip(order, order[1:], strict=False)
         ]
         assert one.layers.tolist() == lowest

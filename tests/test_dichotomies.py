@@ -43,7 +43,7 @@ def labels_on(net, key, inputs, layer, t, unit=0):
 def test_exact_counts_are_those_of_a_very_fine_grid(activation, layer):
     net = MLP(WIDTHS, laws.Gaussian(4.0), BIASES, activation, dtype="float64")
     draws = 6
-    made = dichotomies(net, INPUTS, key=KEY, draws=draws, swept=layer)
+    made = dichotomies(net, INPUTS, key=KEY, draws=draws, swept=layer + 1)
     t = np.linspace(0, 2 * np.pi, 200_001)
     counts, flips = np.zeros((draws, 3 - layer)), np.zeros((draws, 3 - layer))
     for i in range(draws):
@@ -57,10 +57,15 @@ def test_exact_counts_are_those_of_a_very_fine_grid(activation, layer):
     assert made["flips"].method == "exact"
 
 
+def test_points_ask_for_a_grid():
+    made = dichotomies(NET, INPUTS, key=KEY, draws=2, points=17)["flips"]
+    assert (made.method, made.points) == ("grid", 17)
+
+
 def test_a_grid_counts_what_is_on_it_and_on_half_of_it():
     net = MLP((6, 5, 5, 5), laws.Gaussian(4.0), BIASES, "hard_tanh", dtype="float64")
     options = {"method": "grid", "points": 34, "readouts": 2}
-    made = dichotomies(net, INPUTS, key=KEY, draws=2, swept=1, **options)
+    made = dichotomies(net, INPUTS, key=KEY, draws=2, swept=2, **options)
     t, seen = np.linspace(0, 2 * np.pi, 34), []
     half = np.array([*range(0, 34, 2), 33])
     for number, unit in np.ndindex(2, 2):
@@ -77,7 +82,7 @@ def test_a_grid_counts_what_is_on_it_and_on_half_of_it():
 
 def test_exact_counts_are_means_over_the_readouts():
     net = MLP((6, 5, 5), laws.Gaussian(4.0), BIASES, "hard_tanh", dtype="float64")
-    made = dichotomies(net, INPUTS, key=KEY, draws=2, swept=0, readouts=3)
+    made = dichotomies(net, INPUTS, key=KEY, draws=2, swept=1, readouts=3)
     t, seen = np.linspace(0, 2 * np.pi, 100_001), []
     for number, unit in np.ndindex(2, 3):
         _, labels = labels_on(net, jax.random.fold_in(KEY, number), INPUTS, 0, t, unit)
@@ -109,13 +114,13 @@ def test_a_grid_converges_to_the_exact_counts_and_says_so():
 
 
 def test_networks_and_numbers_do_not_depend_on_how_they_are_run():
-    options = {"key": KEY, "swept": (0, 1), "readouts": 3}
+    options = {"key": KEY, "swept": (1, 2), "readouts": 3}
     widths = (6, 12, 12)
     net = MLP(widths, laws.Gaussian(4.0), BIASES, "hard_tanh", dtype="float64")
     whole = dichotomies(net, INPUTS, draws=6, **options)
     parts = dichotomies(net, INPUTS, draws=4, chunk=3, batch=2, memory=1e5, **options)
-    parts = dichotomies(net, INPUTS, draws=2, extend=parts, memory=1e5, **options)
-    alone = dichotomies(net, INPUTS, draws=6, key=KEY, swept=1, readouts=3)
+    parts = dichotomies(net, INPUTS, draws=6, extend=parts, memory=1e5, **options)
+    alone = dichotomies(net, INPUTS, draws=6, key=KEY, swept=2, readouts=3)
     both = laws.Gaussian(np.array([1.0, 4.0]))
     sigma = MLP(widths, both, BIASES, "hard_tanh", dtype="float64")
     cells = dichotomies(sigma, INPUTS, draws=6, **options)
@@ -163,7 +168,7 @@ def test_labellings_depend_on_the_remaining_depth_alone():
     inputs = RNG.normal(size=(6, 64))
     inputs *= 0.805 * 8 / np.linalg.norm(inputs, axis=1, keepdims=True)
     options = {"key": KEY, "draws": 400, "method": "grid", "points": 2049, "readouts": 8}
-    made = dichotomies(net, inputs, swept=(0, 2, 4), **options)["dichotomies"]
+    made = dichotomies(net, inputs, swept=(1, 3, 5), **options)["dichotomies"]
     for remaining in range(1, 3):
         first, *means = (made.mean[i, 2 * i + remaining] for i in range(3))
         errors = [made.sem[i, 2 * i + remaining] for i in (1, 2)]
@@ -178,8 +183,9 @@ def test_labellings_depend_on_the_remaining_depth_alone():
         ({"inputs": np.ones((63, 6))}, "inputs holds 63 points, whose labels are coded in 62 bits"),
         ({"inputs": np.ones((5, 7))}, r"inputs has shape \(5, 7\): give points \(s, 6\)"),
         ({"inputs": np.full((5, 6), np.nan)}, "inputs holds nan"),
-        ({"swept": 3}, "swept=3: give layers from 0 to 2"),
-        ({"swept": (0, 0)}, r"swept=\(0, 0\): give layers"),
+        ({"swept": 4}, "swept=4: layers are numbered from 1: give layers from 1 to 3"),
+        ({"swept": 0}, "swept=0: layers are numbered from 1: give layers from 1 to 3"),
+        ({"swept": (1, 1)}, r"swept=\(1, 1\): .* each once"),
         ({"readouts": 13}, "readouts=13 and the narrowest layer has 12 units"),
         ({"path": "spiral"}, "path='spiral' is unknown"),
         ({"method": "gram"}, "method='gram' is unknown"),
@@ -222,7 +228,7 @@ def test_a_grid_of_two_points_knows_nothing_of_its_error():
 
 
 def test_a_target_is_reached_though_layers_below_the_moving_one_have_no_number():
-    options = {"key": KEY, "draws": 5000, "target": 0.2, "swept": 1, "method": "grid", "points": 65}
+    options = {"key": KEY, "draws": 5000, "target": 0.2, "swept": 2, "method": "grid", "points": 65}
     made = dichotomies(NET, INPUTS, **options)["flips"]
     assert made.draws < 500
 

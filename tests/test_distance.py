@@ -1,6 +1,5 @@
 """Distance to the nearest activation boundary, and regions in a ball, by brute force."""
 
-import functools
 import itertools
 import math
 
@@ -11,7 +10,13 @@ import pytest
 from scipy.optimize import nnls
 
 from jaxexpr import activations
-from jaxexpr.exact import cells, distance_to_boundary, nearest_boundary, regions_in_ball
+from jaxexpr.exact import (
+    cells,
+    distance_to_boundary,
+    distances,
+    nearest_boundary,
+    regions_in_ball,
+)
 
 ACTIVATIONS = {
     "relu": activations.relu,
@@ -71,9 +76,9 @@ def test_few_dimensions_along_many_rays(n, name):
     """No state changes before the distance on any ray, and on some it does just after."""
     params, phi = network((n, 10, 8, 6), 5), ACTIVATIONS[name]
     x = np.random.default_rng(1).normal(size=(10, n))
-    found = distance_to_boundary(params, x, phi, return_unit=True)
+    found = nearest_boundary(params, x, phi)
     rays = directions(10_000, n)
-    for point, d, unit in zip(x, found.distance, found.layer * 8 + found.unit, strict=True):
+    for point, d, unit in zip(x, found.distance, (found.layer - 1) * 8 + found.unit, strict=True):
         here = states(params, point[None], phi)
         assert np.all(states(params, point + 0.9999 * d * rays, phi) == here)
         beyond = states(params, point + 1.01 * d * rays, phi)
@@ -89,12 +94,12 @@ def test_few_dimensions_along_many_rays(n, name):
 def test_the_unit_that_is_nearest_changes_its_state(sizes, name):
     params, phi = network(sizes, 2), ACTIVATIONS[name]
     x = np.random.default_rng(2).normal(size=(12, sizes[0]))
-    found = distance_to_boundary(params, x, phi, return_unit=True)
+    found = nearest_boundary(params, x, phi)
     first = np.cumsum([0, *sizes[1:]])
 
     for point, d, layer, unit in zip(x, *found, strict=True):
-        index = first[layer] + unit
-        assert 0 <= unit < sizes[1 + layer]
+        index = first[layer - 1] + unit
+        assert 0 <= unit < sizes[layer]
         step = 1e-6 * d * np.eye(sizes[0])
         around = pre_activations(params, np.concatenate([point + step, point - step]), phi)
         gradient = np.subtract(*np.split(around[:, index], 2))
@@ -125,9 +130,9 @@ def test_against_the_jacobian_of_all_units():
         slope = np.linalg.norm(np.asarray(jax.vmap(jax.jacobian(all_units))(points)), axis=2)
     with np.errstate(divide="ignore"):
         expected = np.minimum(np.abs(h - 1), np.abs(h + 1)) / slope
-    found = distance_to_boundary(params, x, phi, return_unit=True)
+    found = nearest_boundary(params, x, phi)
     np.testing.assert_allclose(found.distance, expected.min(axis=1), rtol=1e-11)
-    unit = found.unit + np.array([0, 12, 28])[found.layer]
+    unit = found.unit + np.array([0, 12, 28])[found.layer - 1]
     np.testing.assert_array_equal(unit, expected.argmin(axis=1))
 
 
@@ -144,7 +149,7 @@ def test_points_on_a_boundary():
 
 def test_without_gradients_there_is_no_boundary():
     params = [(np.zeros((2, 3)), np.zeros(3)), (np.ones((3, 2)), np.array([0.0, 1.0]))]
-    found = distance_to_boundary(params, [[1.0, 2.0]], return_unit=True)
+    found = nearest_boundary(params, [[1.0, 2.0]])
     assert found.distance.tolist() == [np.inf]
     assert found.layer.tolist() == found.unit.tolist() == [-1]
     assert distance_to_boundary(network((2, 4, 4)), [1.0, 2.0], "linear") == np.inf
@@ -181,7 +186,7 @@ def test_shapes_of_batches():
     assert d.shape == (2, 4)
     assert distance_to_boundary(params, x[1, 2]) == pytest.approx(d[1, 2])
     assert np.shape(distance_to_boundary(params, x[1, 2])) == ()
-    found = distance_to_boundary(params, x, return_unit=True)
+    found = nearest_boundary(params, x)
     assert found.layer.shape == found.unit.shape == (2, 4)
 
 
@@ -191,18 +196,18 @@ def test_many_points_in_pieces(monkeypatch):
     x = np.random.default_rng(0).normal(size=(23, 4))
     whole = distance_to_boundary(params, x)
     sizes = set()
-    kernel = nearest_boundary._chunk
+    kernel = distances._chunk
 
     def watched(params, first, points, phi):
         sizes.add(len(points))
         return kernel(params, first, points, phi)
 
-    monkeypatch.setattr(nearest_boundary, "_chunk", watched)
-    monkeypatch.setattr(nearest_boundary, "ENTRIES", 36 * 5)
-    nearest_boundary._compiled.clear_cache()
+    monkeypatch.setattr(distances, "_chunk", watched)
+    monkeypatch.setattr(distances, "ENTRIES", 36 * 5)
+    distances._compiled.clear_cache()
     np.testing.assert_allclose(distance_to_boundary(params, x), whole, rtol=1e-14)
     assert sizes == {5}
-    nearest_boundary._compiled.clear_cache()
+    distances._compiled.clear_cache()
 
 
 def test_double_precision_whatever_the_flag_says():
@@ -227,11 +232,11 @@ def stacked():
 def test_batched_over_networks_and_points(stacked):
     nets, params = stacked
     x = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
-    one = functools.partial(distance_to_boundary, return_unit=True)
+    one = nearest_boundary
     found = jax.jit(jax.vmap(one, in_axes=(0, None)))(params, jnp.asarray(x))
     assert isinstance(found.distance, jax.Array) and found.distance.shape == (5, 7)
     for i, net in enumerate(nets):
-        alone = distance_to_boundary(net, x, return_unit=True)
+        alone = nearest_boundary(net, x)
         np.testing.assert_allclose(found.distance[i], alone.distance, rtol=1e-3, atol=1e-6)
         np.testing.assert_array_equal(found.unit[i], alone.unit)
 

@@ -51,7 +51,7 @@ def test_chunks_batches_and_extensions_change_no_number(method, segment):
     parts.append(estimate(net, curve, draws=70, batch=5, **options))
     parts.append(estimate(net, curve, draws=70, memory=1, **options))
     begun = estimate(net, curve, draws=33, **options)
-    parts.append(estimate(net, curve, draws=37, extend=begun, **options))
+    parts.append(estimate(net, curve, draws=70, extend=begun, **options))
     for part in parts:
         for name, one in part.items():
             assert one.draws == 70
@@ -200,7 +200,7 @@ def test_a_stated_error_is_reached_and_no_more(segment):
 def test_interrupt_hands_over_what_was_gathered(segment, monkeypatch):
     calls = []
 
-    original = runner._merge
+    original = runner._merged
 
     def stop(*args):
         calls.append(args)
@@ -208,13 +208,13 @@ def test_interrupt_hands_over_what_was_gathered(segment, monkeypatch):
             raise KeyboardInterrupt
         return original(*args)
 
-    monkeypatch.setattr(runner, "_merge", stop)
+    monkeypatch.setattr(runner, "_merged", stop)
     with pytest.raises(Interrupted) as caught:
         estimate(NET, segment(6), key=KEY, draws=100, chunk=10)
-    monkeypatch.setattr(runner, "_merge", original)
+    monkeypatch.setattr(runner, "_merged", original)
     partial = caught.value.estimates
     assert partial["growth"].draws == 20
-    extended = estimate(NET, segment(6), key=KEY, draws=80, extend=partial)
+    extended = estimate(NET, segment(6), key=KEY, draws=100, extend=partial)
     whole = estimate(NET, segment(6), key=KEY, draws=100)
     np.testing.assert_allclose(extended["growth"].mean, whole["growth"].mean, rtol=1e-6)
 

@@ -556,12 +556,25 @@ def test_init_of_a_sweep_is_the_network_of_each_cell():
             np.testing.assert_allclose(mine, theirs, rtol=1e-6)
 
 
+def test_layers_of_other_laws_are_drawn_from_their_own():
+    """Equal sizes, two kinds of law: layers of one kind go through one loop, others do not."""
+    kinds = [laws.Gaussian(1.0), laws.Gaussian(2.0), laws.TwoPoint(1.5), laws.TwoPoint(0.5)]
+    net = MLP((8,) * 5, kinds, laws.Zero())
+    assert [run.layers for run in net.runs()] == [2, 2]
+    line = curves.line(np.eye(8)[0], np.eye(8)[1])
+    key = jax.random.key(4)
+    alone = kernel(net, line, probes="norm")(key)["norm"]
+    given = measure(net.init(key), line, probes="norm")["norm"]
+    np.testing.assert_allclose(alone, given, rtol=1e-5)
+    assert set(np.unique(np.abs(net.init(key)[2][0]))) == {np.float32(1.5 / 8**0.5)}
+
+
 def test_kernels_trace_once_for_all_numbers():
     traces = []
 
     @probe(degree=0)
     def counting(layer):
-        traces.append(layer.index)
+        traces.append(layer.number)
         return jnp.mean(layer.h)
 
     line = curves.line([1.0, 0.0], [0.0, 1.0])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from jaxexpr import Estimate
-from jaxexpr.ensemble.statistics import Gathered, Moments
+from jaxexpr.ensemble.statistics import Accumulator, Moments
 
 # Numbers of a layer as the runner sees them: a value of moderate size, or 0, or NaN for a network
 # that has none, in units of a power of two.
@@ -141,12 +141,12 @@ def test_squares_of_large_and_small_values_neither_overflow_nor_vanish(size):
     assert estimate.sem[0] == pytest.approx(size, rel=1e-14, abs=0)
 
 
-def gathered(numbers, exponent: int = 0) -> Gathered:
+def accumulated(numbers, exponent: int = 0) -> Accumulator:
     """What the runner keeps of a column of numbers."""
     column = np.asarray(numbers, float)[:, None]
     made = Moments.of(column, np.full(column.shape, exponent))
     zeros = np.zeros(1)
-    return Gathered(made, made, zeros, np.zeros(1, int), len(column), "mark")
+    return Accumulator(made, made, zeros, np.zeros(1, int), len(column), "mark")
 
 
 def test_estimates_are_the_textbook_ones(rng):
@@ -164,8 +164,8 @@ def test_estimates_are_the_textbook_ones(rng):
 
 def test_merged_estimates_are_those_of_all_numbers(rng):
     numbers = rng.lognormal(size=30)
-    whole = gathered(numbers).estimate("length", "grid", 11)
-    parts = gathered(numbers[:7]).merge(gathered(numbers[7:]))
+    whole = accumulated(numbers).estimate("length", "grid", 11)
+    parts = accumulated(numbers[:7]).merge(accumulated(numbers[7:]))
     merged = parts.estimate("length", "grid", 11)
     assert merged.draws == whole.draws == 30 and parts.fingerprint == "mark"
     for field in ("mean", "sem", "discretisation"):
@@ -173,8 +173,8 @@ def test_merged_estimates_are_those_of_all_numbers(rng):
 
 
 def test_counts_add_up():
-    one = gathered([1.0, 2.0])._replace(left_out=np.array([6.0]), failed=np.array([1]))
-    two = gathered([1.0, 2.0, 3.0, 4.0])._replace(left_out=np.array([3.0]), failed=np.array([2]))
+    one = accumulated([1.0, 2.0])._replace(left_out=np.array([6.0]), failed=np.array([1]))
+    two = accumulated([1.0, 2.0, 3.0, 4.0])._replace(left_out=np.array([3.0]), failed=np.array([2]))
     estimate = one.merge(two).estimate("growth", "tangent", 30)
     assert estimate.left_out.tolist() == [9 / 6]  # a mean over networks
     assert estimate.failed.tolist() == [3]
@@ -201,24 +201,24 @@ def test_equal_numbers_have_no_error():
 
 @pytest.mark.parametrize(("exponent", "mean"), [(5000, np.inf), (-5000, 0.0), (100, 2.0**101)])
 def test_estimates_out_of_range_are_infinite_or_zero(exponent, mean):
-    estimate = gathered([1.0, 3.0], exponent).estimate("length", "tangent", 30)
+    estimate = accumulated([1.0, 3.0], exponent).estimate("length", "tangent", 30)
     assert estimate.mean[0] == mean
     assert estimate.sem[0] == (mean / 2 if np.isfinite(mean) else np.inf)
-    again = estimate.gathered.merge(gathered([1.0, 3.0], exponent))
+    again = estimate.accumulated.merge(accumulated([1.0, 3.0], exponent))
     assert plain(again.moments)[1] == 2 * Fraction(2) ** exponent  # showing it loses nothing
 
 
 def test_converged_compares_the_discretisation_with_the_error():
-    base = gathered([10.0, 10.2, 9.8])
+    base = accumulated([10.0, 10.2, 9.8])
     cases = {0.0: True, 0.09: True, 0.3: True, 0.4: False, 5.0: False}
     for delta, converged in cases.items():
-        item = base._replace(coarser=gathered([-delta] * 3).moments)
+        item = base._replace(coarser=accumulated([-delta] * 3).moments)
         estimate = item.estimate("length", "grid", 11)
         assert estimate.discretisation[0] == pytest.approx(delta)
         assert estimate.converged[0] == converged
-    exact_ = gathered([10.0] * 3)._replace(coarser=gathered([0.11] * 3).moments)
+    exact_ = accumulated([10.0] * 3)._replace(coarser=accumulated([0.11] * 3).moments)
     assert not exact_.estimate("length", "grid", 11).converged[0]
-    unknown = base._replace(coarser=gathered([np.nan] * 3).moments).estimate("length", "grid", 2)
+    unknown = base._replace(coarser=accumulated([np.nan] * 3).moments).estimate("length", "grid", 2)
     assert np.isnan(unknown.discretisation[0]) and not unknown.converged[0]
 
 
@@ -248,3 +248,45 @@ def test_repr_says_mean_and_error_of_every_layer():
     lines = repr(large).splitlines()
     assert len(lines) == 8 and lines[4] == "  ..."
     assert lines[1] == "  cell 0: layer 1: 50 +- 50" and lines[-1].startswith("  cell 99: ")
+
+
+def test_a_difference_has_the_error_of_independent_estimates():
+    draws = np.random.default_rng(0).normal(size=(2, 40, 3)) * [[[1.0]], [[3.0]]]
+    a, b = (Estimate.of(x, name) for x, name in zip(draws, "ab", strict=True))
+    found = a - b
+    np.testing.assert_allclose(found.mean, draws[0].mean(axis=0) - draws[1].mean(axis=0))
+    variances = draws.var(axis=1, ddof=1).sum(axis=0) / 40
+    np.testing.assert_allclose(found.sem, np.sqrt(variances))
+    for layer in range(3):  # Welch's degrees of freedom
+        welch = stats.ttest_ind(draws[0, :, layer], draws[1, :, layer], equal_var=False)
+        assert found.n[layer] == int(welch.df) + 1
+    assert found.name == "a - b" and "40" not in repr(found)
+    shifted = a - 2.0
+    np.testing.assert_allclose(shifted.mean, a.mean - 2.0)
+    np.testing.assert_array_equal(shifted.sem, a.sem)
+    assert shifted.accumulated is None
+
+
+def test_differences_of_what_is_not_known():
+    one, many = Estimate.of([[1.0, np.nan]]), Estimate.of(np.ones((5, 2)))
+    found = one - many
+    assert found.mean[0] == 0 and np.isnan(found.mean[1])
+    assert np.isinf(found.sem).all() and found.n.tolist() == [1, 0]
+    same = many - many
+    assert same.sem.tolist() == [0, 0] and same.n.tolist() == [9, 9]
+
+
+def test_estimates_from_moments():
+    made = Estimate.from_moments([[1.0, 2.0]], [[0.1, 0.2]], 30, "mine")
+    assert made.n.tolist() == [[30, 30]] and made.draws == 30 and made.method == "moments"
+    low, _ = made.interval()
+    np.testing.assert_allclose(low, made.mean - stats.t.ppf(0.975, 29) * made.sem)
+    assert np.isinf(Estimate.from_moments(1.0, 0.1, 1).sem).all()
+    for wrong, says in (
+        ((1.0, -0.1, 3), "errors >= 0"),
+        ((1.0, 0.1, 0), "n >= 1"),
+        (([1.0, 2.0], [0.1] * 3, 3), r"shapes \(2,\), \(3,\), \(\)"),
+        (("a", 0.1, 3), "mean='a'"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            Estimate.from_moments(*wrong)

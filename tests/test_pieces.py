@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import special
 
 from jaxexpr import MLP, activations, curves, laws, measure
 from jaxexpr.exact.along_curves import segments
@@ -62,7 +63,7 @@ def check(params, curve, phi, found=None):
         )
         changes = (below[1:] != below[:-1]).any(axis=1)
         assert found.counts[layer] == changes.sum() + 1
-        assert np.all((found.layers <= layer) == changes)
+        assert np.all((found.layers <= layer + 1) == changes)
     return found
 
 
@@ -269,6 +270,16 @@ def test_more_pieces_than_memory_holds():
     np.testing.assert_array_equal(whole.crossings, cut.crossings)
     np.testing.assert_array_equal(whole.counts, cut.counts)
     np.testing.assert_allclose(whole.breakpoints, cut.breakpoints, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("thin", [1e-2, 1e-6, 0.0])
+@pytest.mark.parametrize("turn", [0.0, 0.3, 1.2, 2.9])
+def test_lengths_of_thin_ellipses(thin, turn):
+    """An image that all but stops twice a turn, wherever on the circle that is."""
+    along = np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
+    circle = curves.circle(*along)
+    (length,) = pieces(((np.diag([1.0, thin]), np.zeros(2)),), circle, "linear").lengths
+    assert length == pytest.approx(4 * special.ellipe(1 - thin**2), rel=1e-9)
 
 
 def test_deep_networks_keep_their_lengths():

@@ -431,7 +431,7 @@ def test_neighbours(rng):
     states = found.patterns
     for index, (W, b) in enumerate(params):
         h = z @ W + b
-        here = beside.layer == index
+        here = beside.layer == index + 1
         assert here.any()
         # The unit that is named stands on its breakpoint, and only it differs between the two.
         assert np.abs(h[here, beside.unit[here]]).max() < 1e-12
@@ -660,7 +660,7 @@ def test_picture():
     widths = [lines.get_linewidth()[0] for lines in boundaries]
     assert widths == sorted(widths)
     assert [len(lines.get_segments()) for lines in boundaries] == [
-        np.count_nonzero(found.adjacency.layer == layer) for layer in (1, 0)
+        np.count_nonzero(found.adjacency.layer == layer) for layer in (2, 1)
     ]
     own = plotting.axes()
     labels = exact.linear_regions(found, (np.eye(8)[:, :1], np.zeros(1))).of_cell

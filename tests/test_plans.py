@@ -4,10 +4,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxexpr import activations, crossings, curves, expected_crossings, grid_needed
+from jaxexpr import (
+    MLP,
+    activations,
+    crossings,
+    curves,
+    expected_crossings,
+    grid_needed,
+    laws,
+)
 from jaxexpr.measurement.plan import plan
-from jaxexpr.probes.base import NAMES, probe
+from jaxexpr.probes.base import probe
+from jaxexpr.probes.named import NAMES
 
+NET = MLP((3, 4), laws.Gaussian(1.0), laws.Zero())
 ENDS = np.random.default_rng(0).normal(size=(2, 3))
 LINE, WHOLE = curves.line(*ENDS), curves.line(*ENDS, whole=True)
 CIRCLE, WAVE = curves.circle(*ENDS), curves.from_function(lambda t: jnp.stack([t, t**2, t**3]))
@@ -21,7 +31,7 @@ def own(layer):
 
 def planned(probes, curve=LINE, method="auto", points=None, activation="relu", **options):
     phi = activations.get(activation)
-    made = plan(probes, method, points, phi, curve, **options)
+    made = plan(probes, method, points, phi, curve, **{"drawn": NET} | options)
     return {one.name: (p.method, p.nodes.count) for p in made for one in p.probes}
 
 

@@ -110,7 +110,7 @@ def test_a_resumed_estimate_counts_new_networks_only(tmp_path, monkeypatch, caps
 def test_networks_that_are_extended_are_known():
     seen = []
     before = run(draws=40, progress=False)
-    run(draws=20, extend=before, progress=lambda *now: seen.append(now))
+    run(draws=60, extend=before, progress=lambda *now: seen.append(now))
     assert seen[-1][:2] == (60, 60)
 
 
@@ -384,14 +384,14 @@ def test_an_estimate_that_takes_hours_says_so_once(
 ):
     monkeypatch.setattr(devices, "time", Slow(seconds))
     merges = itertools.count()
-    merge = runner._merge
+    merge = runner._merged
 
     def some(*arguments):
         if next(merges) == 8:
             raise KeyboardInterrupt
         return merge(*arguments)
 
-    monkeypatch.setattr(runner, "_merge", some)
+    monkeypatch.setattr(runner, "_merged", some)
     with pytest.raises(runner.Interrupted):
         estimate(NET, LINE, key=KEY, draws=draws, method=method, probes="length", chunk=1)
     lines = lines_of(capsys)

@@ -10,16 +10,16 @@ import jaxexpr.training
 NAMES = {
     "jaxexpr": (
         "Activation Conv ConvNet Dense Estimate GridNeeded Interrupted MLP Pool Probe "
-        "Projection Verdict activations boundary_volume cifar10_convnet crossings curves "
-        "datasets dichotomies estimate exact expected_crossings from_arrays from_flax "
+        "Projection RunOptions Task Verdict activations boundary_volume cifar10_convnet crossings "
+        "curves datasets dichotomies estimate exact expected_crossings from_arrays from_flax "
         "from_torch from_torch_state grid_needed judge kernel laws measure perturbations prng "
-        "probe project theory trajectory verdict"
+        "probe project run_task theory trajectory verdict"
     ),
     "jaxexpr.exact": (
         "Adjacency Cells Construction LinearRegions Nearest Pieces Plane cells consecutive "
         "distance_to_boundary distinct_patterns folding general_position linear_regions "
-        "montufar2014 noisy pascanu2013 pascanu2013_folding patterns pieces pieces_batch "
-        "pieces_of plane plane_through region_counts regions_in_ball sawtooth"
+        "montufar2014 nearest_boundary noisy pascanu2013 pascanu2013_folding patterns pieces "
+        "pieces_batch pieces_of plane plane_through region_counts regions_in_ball sawtooth"
     ),
     "jaxexpr.theory": (
         "Bound RegionTable Split boundary_upper chi_1 circle_transitions composed "
@@ -45,8 +45,7 @@ SIGNATURES = {
     "jaxexpr.MLP": "widths, weights, biases, activation='relu', *, dtype='float32'",
     "jaxexpr.estimate": (
         "net, curve, *, key, draws, probes=('length', 'growth'), method='auto', points=None, "
-        "target=None, refine=None, most_points=None, extend=None, checkpoint=None, chunk=None, "
-        "batch=None, memory=None, progress=None, title='networks'"
+        "**options"
     ),
     "jaxexpr.kernel": "net, curve, *, probes=('length', 'growth'), method='auto', points=None",
     "jaxexpr.measure": (
@@ -56,13 +55,14 @@ SIGNATURES = {
     "jaxexpr.trajectory": "params, curve, *, activation=None, net=None, points=1001",
     "jaxexpr.verdict": "estimate, lower=None, upper=None, name='', *, level=0.001, axis='layer'",
     "jaxexpr.dichotomies": (
-        "net, inputs, *, key, draws, swept=0, readouts=1, path='circle', method='auto', "
-        "points=None, **running"
+        "net, inputs, *, key, draws, swept=1, readouts=1, path='circle', method='auto', "
+        "points=None, **options"
     ),
-    "jaxexpr.perturbations": "net, point, *, key, draws, **running",
+    "jaxexpr.perturbations": "net, point, *, key, draws, **options",
+    "jaxexpr.run_task": "task, net, data=(), *, key, draws, **options",
     "jaxexpr.boundary_volume": (
         "net, origin, directions, half_width=1.0, *, key, draws, codimension=1, good=False, "
-        "points=16, progress=None"
+        "points=16, **options"
     ),
     "jaxexpr.exact.pieces": "params, curve, activation='relu', *, memory=1073741824.0",
     "jaxexpr.exact.pieces_of": "fn, x0, x1, *, memory=1073741824, progress=None",
@@ -72,7 +72,7 @@ SIGNATURES = {
     "jaxexpr.exact.cells": (
         "params, low=None, high=None, activation='relu', *, limit=2000000, progress=None"
     ),
-    "jaxexpr.exact.distance_to_boundary": "params, x, activation='relu', *, return_unit=False",
+    "jaxexpr.exact.distance_to_boundary": "params, x, activation='relu'",
     "jaxexpr.exact.region_counts": (
         "params, curves, activation='relu', *, memory=1073741824.0, progress=None"
     ),

@@ -10,15 +10,17 @@ import pytest
 from jaxexpr import MLP, curves, estimate, laws
 from jaxexpr._core import linalg
 from jaxexpr.ensemble import devices, runner
-from jaxexpr.ensemble.statistics import Gathered, Moments
+from jaxexpr.ensemble.statistics import Accumulator, Moments
 from jaxexpr.exact.along_curves.traverse import Totals
 from jaxexpr.measurement.exact_pass import numbers
 
 
-def gathered(values, draws=None):
+def accumulated(values, draws=None):
     moments = Moments.of(np.asarray(values, np.float64), np.zeros(np.shape(values), int))
     zero = np.zeros(np.shape(values)[1:])
-    return {"a": Gathered(moments, moments, zero, zero.astype(int), draws or len(values), "mark")}
+    return {
+        "a": Accumulator(moments, moments, zero, zero.astype(int), draws or len(values), "mark")
+    }
 
 
 def test_a_target_is_of_the_standard_error_of_every_number(rng):
@@ -26,19 +28,18 @@ def test_a_target_is_of_the_standard_error_of_every_number(rng):
     error = values.std(axis=0, ddof=1) / 10 / values.mean(axis=0)
     assert error[0] < error[1]
     for target, reached in ((0.999 * error[1], False), (1.001 * error[1], True)):
-        assert runner._reached(gathered(values), target) is reached
-    assert not runner._reached(gathered(values), None)
+        assert runner._reached(accumulated(values), target) is reached
     assert not runner._reached({}, 1.0)
-    assert not runner._reached(gathered(values[:1]), 1e9)  # one network has no error
+    assert not runner._reached(accumulated(values[:1]), 1e9)  # one network has no error
 
 
 @pytest.mark.parametrize(("draws", "waits"), [(63, True), (64, False)])
 def test_a_layer_without_numbers_is_waited_for_a_while(rng, draws, waits):
     values = np.stack([rng.normal(1.0, 0.1, draws), np.full(draws, np.nan)], axis=1)
-    assert runner._reached(gathered(values), 0.5) is not waits
+    assert runner._reached(accumulated(values), 0.5) is not waits
     few = values.copy()
     few[0, 1] = 1.0  # one number has no error yet
-    assert not runner._reached(gathered(few), 0.5)
+    assert not runner._reached(accumulated(few), 0.5)
 
 
 def test_what_is_merged_is_counted():
@@ -48,8 +49,8 @@ def test_what_is_merged_is_counted():
     dead = np.array([[0.25, 0.0, 0.0], [0.5, 1.0, 0.0], [0.0, 1.0, 0.0]])
     number = types.SimpleNamespace(value=value, exponent=np.zeros(value.shape, int))
     told = {"a": (number, np.zeros(value.shape), dead, sound)}
-    made = runner._merge({}, told, "mark", 3)
-    again = runner._merge(made, told, "mark", 3)
+    made = runner._merged({}, told, "mark", 3)
+    again = runner._merged(made, told, "mark", 3)
     for one, times in ((made["a"], 1), (again["a"], 2)):
         assert one.failed.tolist() == [times, 0, times]
         assert one.left_out.tolist() == [0.75 * times, 2 * times, 0]
@@ -65,6 +66,24 @@ def test_no_more_networks_are_asked_for_than_the_buffers_hold():
     for _ in range(4):
         quick.timed(lambda: None, 1)
     assert quick.count() == 10 * count
+
+
+def test_rows_that_hold_nan_have_no_norm_and_zeros_have_one():
+    found = linalg.norms(jnp.array([[3.0, 4.0], [np.nan, 1.0], [0.0, 0.0]]))
+    np.testing.assert_array_equal(found, [5.0, np.nan, 0.0])
+
+
+def test_scales_of_weights_are_added_to_logarithms():
+    """Networks without biases whose images are far smaller than any float32."""
+    curve = curves.line(np.ones(3), -np.ones(3) + np.arange(3))
+    options = {"key": jax.random.key(0), "draws": 3, "probes": "log_length", "method": "grid"}
+    shapes = (3, *(8,) * 20)
+    one, small = (
+        estimate(MLP(shapes, laws.Gaussian(s), laws.Zero()), curve, points=9, **options)
+        for s in (1.0, 2.0**-20)
+    )
+    shift = -20 * np.log(2) * np.arange(1, 21)
+    np.testing.assert_allclose(small["log_length"].mean - one["log_length"].mean, shift, atol=2e-4)
 
 
 def test_a_triangular_factor_of_rows_of_all_signs_and_sizes():

@@ -13,7 +13,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from jaxexpr import MLP, Estimate, datasets, laws, training
+from jaxexpr import MLP, datasets, laws, training
 from jaxexpr.training import loop
 from sims import growth, run, stored
 from sims.__main__ import main
@@ -176,15 +176,6 @@ def test_a_turn_is_measured_from_the_first_and_to_the_last():
     rise, fall = run.turn(numbers)
     np.testing.assert_allclose(rise, numbers[1] - numbers[0])
     np.testing.assert_allclose(fall, numbers[1] - numbers[2])
-
-
-def test_a_difference_has_the_error_of_independent_estimates(rng):
-    draws = rng.normal(size=(2, 40, 3))
-    a, b = (Estimate.of(x, name) for x, name in zip(draws, "ab", strict=True))
-    found = run.difference(a, b)
-    np.testing.assert_allclose(found.mean, draws[0].mean(axis=0) - draws[1].mean(axis=0))
-    variances = draws.var(axis=1, ddof=1).sum(axis=0) / 40
-    np.testing.assert_allclose(found.sem, np.sqrt(variances))
 
 
 def test_what_json_cannot_hold_is_null():

@@ -380,6 +380,7 @@ def test_table_of_a_small_network():
 def test_a_count_beyond_any_upper_bound_fails_and_one_below_a_lower_bound_does_not():
     assert not theory.region_bounds(2, (4, 4), count=122).holds
     assert theory.region_bounds(2, (4, 4), count=121).holds
+    assert "FAILS" not in str(theory.region_bounds(2, (4, 4), count=121))  # a bound of 121 is met
     few = theory.region_bounds(2, (4, 4), count=1)
     assert few.holds
     assert "the count is below" in str(few)

@@ -81,7 +81,16 @@ def test_one_network_refutes_nothing_and_rounding_is_no_violation():
     assert verdict(Estimate.of([[1.0]]), lower=2.0).holds
     same = Estimate.of(np.full((10, 1), np.float64(np.float32(0.1))))
     assert verdict(same, 0.1, 0.1).holds
-    assert not verdict(same, lower=0.1001).holds
+    many = Estimate.of(np.full((20_000, 1), np.float64(np.float32(0.1))))
+    assert not verdict(many, lower=0.1001).holds
+
+
+def test_networks_that_are_all_alike_say_little_of_those_not_drawn():
+    """Of 20 numbers that are 1 with probability 0.95 and else 0, all are 1 in a third of all runs."""
+    alike = verdict(Estimate.of(np.ones((20, 1))), 0.95, 0.95)
+    assert alike.holds and alike.sem == 0 and alike.margin == pytest.approx(-1.0)
+    assert not verdict(Estimate.of(np.ones((400, 1))), 0.95, 0.95).holds
+    assert not verdict(Estimate.of(np.zeros((20, 1))), lower=0.5).holds
 
 
 def test_the_worst_place_is_the_one_nearest_to_failing():

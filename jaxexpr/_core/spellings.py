@@ -230,6 +230,7 @@ ATTRIBUTES = {
         "samples": "kernel with jax.vmap, which returns each network's own number",
         "shape": "estimate.mean.shape",
     },
+    "Layer": {"index": "layer.number, which counts from 1"},
     "MLP": {
         "params": "net.init(key)",
         "parameters": "net.init(key)",

@@ -13,28 +13,27 @@ first unit is evaluated with its bias moved so that x lies on its boundary.
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 import itertools
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple, Unpack
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from jaxexpr import prng
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.linalg import dot
-from jaxexpr._core.precision import precision
-from jaxexpr._core.progress import Bar, Progress
-from jaxexpr._core.sweeps import over_sweep
 from jaxexpr.activations import Activation
+from jaxexpr.ensemble.options import RunOptions
+from jaxexpr.ensemble.runner import run_task
 from jaxexpr.ensemble.statistics import Estimate
-from jaxexpr.networks import MLP
-
-_CHUNK_BYTES = 2.0**26
+from jaxexpr.ensemble.tasks import Task
+from jaxexpr.measurement.capacity_guess import weight_bytes
+from jaxexpr.measurement.exact_pass import drawing
+from jaxexpr.measurement.observe import Observation, Observed
+from jaxexpr.networks import MLP, Network
 
 
 @explained
@@ -49,7 +48,7 @@ def boundary_volume(
     codimension: int = 1,
     good: bool = False,
     points: int = 16,
-    progress: Progress = None,
+    **options: Unpack[RunOptions],
 ) -> Estimate:
     """Estimate the mean volume of the boundaries in ``origin + sum a_i u_i``, |a_i| <= half_width.
 
@@ -69,7 +68,8 @@ def boundary_volume(
         to the output (to a dense output layer, that is, above the last layer). Codimension 1.
     points : points of the set at which each network is evaluated, equally spread and shifted at
         random, which makes the mean exact for any number of them.
-    progress : as for ``estimate``.
+    options : see ``RunOptions``; there is nothing to refine, and `extend` takes what this
+        function returned.
 
     Returns
     -------
@@ -96,12 +96,11 @@ def boundary_volume(
     [6.39, 5.45]
     """
     checks.on_host("boundary_volume", "jaxexpr.kernel", net, key)
-    shape = _checked(net, origin, directions, half_width)
-    checks.random_key("key", key)
-    draws, points = checks.integer("draws", draws), checks.integer("points", points)
-    if codimension not in (1, 2) or codimension > len(shape.frame):
+    box = _checked(net, origin, directions, half_width)
+    points = checks.integer("points", points)
+    if codimension not in (1, 2) or codimension > len(box.frame):
         raise ValueError(
-            f"codimension={checks.shown(codimension)} with {len(shape.frame)} directions: give 1, "
+            f"codimension={checks.shown(codimension)} with {len(box.frame)} directions: give 1, "
             "or 2 with at least two directions"
         )
     if good and codimension == 2:
@@ -109,39 +108,74 @@ def boundary_volume(
             "good=True with codimension=2: the boundary of the function is measured with "
             "codimension=1"
         )
-    terms = _crossings if codimension == 2 else _walls
-    look = functools.partial(
-        _one, shape=shape, points=points, terms=functools.partial(terms, good=bool(good))
-    )
-    batch = _batch(net, points, alone=codimension == 1 and not good)
-
-    @jax.jit
-    def many(net: MLP, key: jax.Array, first: jax.Array, numbers: jax.Array) -> jax.Array:
-        def one(index: jax.Array) -> jax.Array:
-            return over_sweep(lambda n: look(n, jax.random.fold_in(key, index)))(net)
-
-        return lax.map(one, first + numbers, batch_size=batch)
-
-    numbers = np.arange(max(min(draws, 8 * batch), 1), dtype=np.uint32)
-    made = []
-    with precision(net.dtype), Bar(draws, "networks", progress) as bar:
-        for first in range(0, draws, numbers.size):
-            made.append(np.asarray(many(net, key, np.uint32(first), numbers)))
-            bar.update(min(first + numbers.size, draws))
-    name = "boundary_volume" if codimension == 1 else "crossings"
-    return Estimate.of(np.concatenate(made)[:draws], name)
+    if options.get("refine") is not None:
+        raise ValueError(
+            f"refine={options['refine']}: the mean is exact for any number of points; leave it out"
+        )
+    task = Boundaries(codimension, bool(good), points)
+    before = options.get("extend")
+    if isinstance(before, Estimate):
+        options["extend"] = {task.name: before}
+    return run_task(task, net, box, key=key, draws=draws, **options)[task.name]
 
 
-class _Set:
-    """The parallelepiped: an orthonormal frame of its span, its shape in it, its volume."""
+class Box(NamedTuple):
+    """The parallelepiped: its middle, its edges, an orthonormal frame of its span, its volume."""
 
-    def __init__(self, origin: np.ndarray, directions: np.ndarray, half_width: float) -> None:
-        q, r = np.linalg.qr(directions.T)
-        self.origin, self.edges, self.frame = origin, half_width * directions, q.T
-        self.volume = abs(float(np.prod(np.diag(r)))) * (2 * half_width) ** len(directions)
+    origin: Any
+    edges: Any
+    frame: Any
+    volume: Any
 
 
-def _checked(net: Any, origin: Any, directions: Any, half_width: Any) -> _Set:
+@dataclasses.dataclass(frozen=True)
+class Boundaries(Task):
+    """Gradients times densities at random points of a box."""
+
+    codimension: int
+    good: bool
+    points: int
+
+    @property
+    def name(self) -> str:
+        return "boundary_volume" if self.codimension == 1 else "crossings"
+
+    def shapes(self, net: Network, data: Box) -> dict[str, tuple[int, ...]]:
+        return {self.name: (net.depth,)}
+
+    def method_of(self, name: str) -> tuple[str, int]:
+        return "integral", self.points
+
+    def bytes(self, net: Network, data: Box) -> float:
+        alone = self.codimension == 1 and not self.good
+        each = self.points * max(net.widths) * (1 if alone else max(net.widths)) * 8
+        return weight_bytes(net) + float(np.dtype(net.dtype).itemsize * each)
+
+    @property
+    def identity(self) -> Any:
+        return self
+
+    def observe(self, net: Network, key: jax.Array, data: Box) -> Observed:
+        dtype = jnp.dtype(net.dtype)
+        seed = prng.seed(key)
+        at = _spread(jax.random.fold_in(key, 2**31), self.points, len(data.edges), dtype)
+        z = data.origin[None] + dot(at, data.edges)
+        dz = jnp.broadcast_to(data.frame[:, None], (len(data.frame), *z.shape))
+        layers: list[_Above] = []
+        phi = net.activation
+        for index, (fan_in, fan_out) in enumerate(itertools.pairwise(net.widths)):
+            spec = net.layer(index)
+            weights, biases = drawing(seed, fan_in, fan_out, dtype)((index, spec))
+            layer = _Above(_times(z, weights), _times(dz, weights), weights, biases, spec.biases)
+            layers.append(layer)
+            h = layer.values + biases[None]
+            z, dz = phi(h), phi.derivative(h)[None] * layer.gradients
+        terms = _crossings(layers, phi) if self.codimension == 2 else _walls(layers, phi, self.good)
+        volumes = terms * (data.volume / np.asarray(self.points, dtype))
+        return Observed({self.name: Observation.of(volumes, coarser=0.0)})
+
+
+def _checked(net: Any, origin: Any, directions: Any, half_width: Any) -> Box:
     if not isinstance(net, MLP):
         raise ValueError(f"net={checks.shown(net)} is not a random network: give jaxexpr.MLP(...)")
     if net.activation.breakpoints is None:
@@ -176,16 +210,10 @@ def _checked(net: Any, origin: Any, directions: Any, half_width: Any) -> _Set:
             f"directions={checks.shown(directions)} are not independent: give 1 to {n} directions "
             "that are"
         )
-    return _Set(origin, directions, checks.positive("half_width", half_width))
-
-
-def _batch(net: MLP, points: int, *, alone: bool) -> int:
-    """Networks side by side."""
-    each = points * max(net.widths) * (1 if alone else max(net.widths)) * 8
-    weights = sum(a * b for a, b in itertools.pairwise(net.widths))
-    cells = int(np.prod(net.sweep_shape))
-    size = np.dtype(net.dtype).itemsize * (each + weights) * cells
-    return int(np.clip(_CHUNK_BYTES // size, 1, 256))
+    half_width = checks.positive("half_width", half_width)
+    q, r = np.linalg.qr(directions.T)
+    volume = abs(float(np.prod(np.diag(r)))) * (2 * half_width) ** len(directions)
+    return Box(origin, half_width * directions, q.T, np.asarray(volume))
 
 
 def _spread(key: jax.Array, points: int, dim: int, dtype: Any) -> jax.Array:
@@ -214,37 +242,12 @@ class _Above:
         return self.law.pdf(np.asarray(level, self.values.dtype) - self.values)
 
 
-def _one(
-    net: MLP, key: jax.Array, *, shape: _Set, points: int, terms: Callable[..., jax.Array]
-) -> jax.Array:
-    """Volumes in one network, ``(depth,)``."""
-    dtype = jnp.dtype(net.dtype)
-    seed = prng.seed(key)
-    at = _spread(jax.random.fold_in(key, 2**31), points, len(shape.edges), dtype)
-    z = jnp.asarray(shape.origin, dtype)[None] + dot(at, jnp.asarray(shape.edges, dtype))
-    frame = jnp.asarray(shape.frame, dtype)
-    dz = jnp.broadcast_to(frame[:, None], (len(frame), *z.shape))
-    layers: list[_Above] = []
-    phi = net.activation
-    for index, (fan_in, fan_out) in enumerate(itertools.pairwise(net.widths)):
-        spec = net.layer(index)
-        weights = spec.weight_scale(fan_in, dtype) * spec.draw_unit(
-            seed, index, fan_in, fan_out, dtype
-        )
-        biases = spec.draw_biases(seed, index, fan_out, dtype)
-        layer = _Above(_times(z, weights), _times(dz, weights), weights, biases, spec.biases)
-        layers.append(layer)
-        h = layer.values + biases[None]
-        z, dz = phi(h), phi.derivative(h)[None] * layer.gradients
-    return terms(layers, phi) * np.asarray(shape.volume / points, dtype)
-
-
 def _times(rows: jax.Array, weights: jax.Array) -> jax.Array:
     flat = dot(rows.reshape(-1, rows.shape[-1]), weights)
     return flat.reshape(*rows.shape[:-1], weights.shape[1])
 
 
-def _walls(layers: list[_Above], phi: Activation, *, good: bool) -> jax.Array:
+def _walls(layers: list[_Above], phi: Activation, good: bool) -> jax.Array:
     """Sum over points, units and breakpoints of gradients times densities, layer by layer."""
     sums = []
     for index, layer in enumerate(layers):
@@ -262,9 +265,8 @@ def _walls(layers: list[_Above], phi: Activation, *, good: bool) -> jax.Array:
     return jnp.stack(sums)
 
 
-def _crossings(layers: list[_Above], phi: Activation, *, good: bool) -> jax.Array:
+def _crossings(layers: list[_Above], phi: Activation) -> jax.Array:
     """Sum over points and pairs of units of spanned areas times densities, by the upper layer."""
-    del good
     levels = phi.breakpoints or ()
     sums = [jnp.zeros((), layers[0].values.dtype) for _ in layers]
     for index, layer in enumerate(layers):

@@ -11,14 +11,14 @@ import numpy as np
 from jaxexpr._core.files import DAMAGE, write_atomically
 from jaxexpr._core.fingerprint import digest
 from jaxexpr.curves import Curve
-from jaxexpr.ensemble.statistics import Gathered, Moments
-from jaxexpr.ensemble.tasks import Job
+from jaxexpr.ensemble.statistics import Accumulator, Moments
+from jaxexpr.ensemble.tasks import Task
 
 
-def save_gathered(path: Path, gathered: dict[str, Gathered]) -> None:
+def save_accumulators(path: Path, known: dict[str, Accumulator]) -> None:
     """Write the moments of all probes to `path`."""
-    arrays: dict[str, Any] = {"names": np.array(list(gathered))}
-    for i, item in enumerate(gathered.values()):
+    arrays: dict[str, Any] = {"names": np.array(list(known))}
+    for i, item in enumerate(known.values()):
         arrays[f"{i}.draws"], arrays[f"{i}.fingerprint"] = item.draws, item.fingerprint
         arrays[f"{i}.left_out"], arrays[f"{i}.failed"] = item.left_out, item.failed
         for part in ("moments", "coarser"):
@@ -32,7 +32,7 @@ def save_gathered(path: Path, gathered: dict[str, Gathered]) -> None:
     write_atomically(path, write)
 
 
-def load_gathered(path: Path, fingerprint: str) -> dict[str, Gathered]:
+def load_accumulators(path: Path, fingerprint: str) -> dict[str, Accumulator]:
     """Read the moments back.
 
     Raises
@@ -43,13 +43,13 @@ def load_gathered(path: Path, fingerprint: str) -> dict[str, Gathered]:
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = dict(file)
-        gathered = {}
+        known = {}
         for i, name in enumerate(arrays["names"].tolist()):
             parts = [
                 Moments(*(arrays[f"{i}.{part}.{field}"] for field in Moments._fields))
                 for part in ("moments", "coarser")
             ]
-            gathered[name] = Gathered(
+            known[name] = Accumulator(
                 parts[0],
                 parts[1],
                 arrays[f"{i}.left_out"],
@@ -61,21 +61,21 @@ def load_gathered(path: Path, fingerprint: str) -> dict[str, Gathered]:
         raise ValueError(
             f"checkpoint={str(path)!r} cannot be read ({error}): delete it to start anew"
         ) from error
-    if any(item.fingerprint != fingerprint for item in gathered.values()):
+    if any(item.fingerprint != fingerprint for item in known.values()):
         raise ValueError(
             f"checkpoint={str(path)!r} belongs to another net, curve, key, method or points: "
             "give another path, or delete it"
         )
-    return gathered
+    return known
 
 
-def fingerprint(net: Any, data: Any, key: jax.Array, job: Job) -> str:
-    """Return the digest of a network, what it is measured along, the key and the job."""
+def fingerprint(net: Any, data: Any, key: jax.Array, task: Task) -> str:
+    """Return the digest of a network, what it is measured along, the key and the task."""
     numbers = jax.tree.leaves((net, data))
     whole = (
         (net.identity, net.activation, str(jax.tree.structure((net.weights, net.biases)))),
         (data.kind, data.domain, data.point, data.shape) if isinstance(data, Curve) else (),
-        job.identity,
+        task.identity,
         [np.asarray(leaf).astype(net.dtype) for leaf in numbers],
         (str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key))),
     )

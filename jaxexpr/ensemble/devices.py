@@ -20,7 +20,8 @@ from jax.sharding import AxisType, PartitionSpec
 from jaxexpr._core import checks
 from jaxexpr._core.sweeps import over_sweep
 from jaxexpr._core.transforms import spread
-from jaxexpr.ensemble.tasks import Job
+from jaxexpr.ensemble.tasks import Task, observations
+from jaxexpr.measurement.observe import Observed
 from jaxexpr.networks import Network
 
 _BUFFER_BYTES = 2**24
@@ -37,9 +38,11 @@ def default_memory() -> float:
     return 0.5 * stats["bytes_limit"] if stats else 2.0**30
 
 
-def layout(net: Network, job: Job, budget: float, batch: int | None) -> tuple[int, int, int]:
+def layout(
+    net: Network, data: Any, task: Task, budget: float, batch: int | None
+) -> tuple[int, int, int]:
     """Sweep axes to loop over, networks side by side, and networks a buffer holds."""
-    one_cell = job.bytes(net)
+    one_cell = task.bytes(net, data)
     shape, loops = net.sweep_shape, 0
     while loops < len(shape) and one_cell * np.prod(shape[loops:]) > budget:
         loops += 1
@@ -49,15 +52,16 @@ def layout(net: Network, job: Job, budget: float, batch: int | None) -> tuple[in
         # slower than a batch: together they fit the caches (measured at widths 8 to 784). Exact
         # pieces are sought and sorted, which a batch makes slower at all sizes.
         cpu = jax.default_backend() == "cpu"
-        most = min(budget, 0 if job.exact else _CPU_BATCH_BYTES) if cpu else budget
+        most = min(budget, 0 if task.exact else _CPU_BATCH_BYTES) if cpu else budget
         batch = int(np.clip(most // in_flight, 1, 64 if cpu else 1024))
     batch = checks.integer("batch", batch)
-    kept = 12 * job.kept(net) * int(np.prod(shape))
+    numbers = sum(int(np.prod(own)) for own in task.shapes(net, data).values())
+    kept = 12 * max(numbers, 1) * int(np.prod(shape))
     buffer = int(np.clip(_BUFFER_BYTES // kept, 1, _MOST_NETWORKS))
     return loops, batch, max(buffer // batch, 1) * batch
 
 
-@functools.partial(jax.jit, static_argnames=("job", "shape"))
+@functools.partial(jax.jit, static_argnames=("task", "shape"))
 def _many(
     net: Network,
     data: Any,
@@ -65,7 +69,7 @@ def _many(
     first: jax.Array,
     count: jax.Array,
     *,
-    job: Job,
+    task: Task,
     shape: tuple[int, int, int],
 ) -> Any:
     """Numbers of the networks ``first, ..., first + count - 1`` at the head of a fixed buffer.
@@ -76,8 +80,11 @@ def _many(
 
     def one(index: jax.Array) -> Any:
         own = jax.random.fold_in(key, index)
-        look = functools.partial(job.look, key=own, data=data)
-        return over_sweep(look, loops=loops)(net)
+
+        def observe(net: Any) -> Observed:
+            return observations(task.observe(net, own, data))
+
+        return over_sweep(observe, loops=loops)(net)
 
     def together(index: jax.Array) -> Any:
         numbers = index + jnp.arange(batch, dtype=jnp.uint32)
@@ -99,13 +106,15 @@ def _many(
 
 
 @functools.lru_cache(maxsize=32)
-def _on_all(devices: tuple[Any, ...], job: Job, shape: tuple[int, int, int]) -> Callable[..., Any]:
+def _on_all(
+    devices: tuple[Any, ...], task: Task, shape: tuple[int, int, int]
+) -> Callable[..., Any]:
     """Return ``_many`` with the networks split over devices: one range of numbers for each."""
     mesh = jax.make_mesh((len(devices),), ("nets",), axis_types=(AxisType.Auto,), devices=devices)
     split, whole = PartitionSpec("nets"), PartitionSpec()
 
     def share(net: Any, data: Any, key: Any, first: Any, count: Any) -> Any:
-        return _many(net, data, key, first[0], count[0], job=job, shape=shape)
+        return _many(net, data, key, first[0], count[0], task=task, shape=shape)
 
     return jax.jit(
         jax.shard_map(
@@ -115,13 +124,13 @@ def _on_all(devices: tuple[Any, ...], job: Job, shape: tuple[int, int, int]) -> 
 
 
 def stepper(
-    net: Network, data: Any, key: jax.Array, job: Job, shape: tuple[int, int, int]
+    net: Network, data: Any, key: jax.Array, task: Task, shape: tuple[int, int, int]
 ) -> Callable[[int, int], Any]:
     """Return ``step(first, count)``: the numbers of these networks, as NumPy arrays."""
-    dtype = net.dtype
-    net, data = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), dtype), (net, data))
+    net = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), net.dtype), net)
+    data = jax.tree.map(jnp.asarray, data)
     devices = jax.local_devices()
-    many = functools.partial(_many, job=job, shape=shape)
+    many = functools.partial(_many, task=task, shape=shape)
     capacity = shape[2]
 
     if len(devices) == 1:
@@ -132,7 +141,7 @@ def stepper(
 
         return step
 
-    sharded = _on_all(tuple(devices), job, shape)
+    sharded = _on_all(tuple(devices), task, shape)
 
     def step_on_all(first: int, count: int) -> Any:
         each = -(-count // len(devices))

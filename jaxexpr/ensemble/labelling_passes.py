@@ -1,6 +1,6 @@
 """The weights of one layer on a great circle: one network, one moving layer at a time.
 
-The job behind ``dichotomies``. At a fixed point the pre-activations of the moving layer are
+The task behind ``dichotomies``. At a fixed point the pre-activations of the moving layer are
 ``a cos t + b sin t + c``; above it the network is sent along these arcs exactly, or on a grid.
 """
 
@@ -19,13 +19,13 @@ from jax import lax
 from jaxexpr import laws, prng
 from jaxexpr._core import bits
 from jaxexpr._core.linalg import dot
+from jaxexpr.ensemble.tasks import Task
 from jaxexpr.exact.along_curves import capacity as rooms
 from jaxexpr.exact.along_curves import label_changes, traverse
 from jaxexpr.measurement.capacity_guess import ROW_ARRAYS, shares_moving, weight_bytes
 from jaxexpr.measurement.exact_pass import drawing
-from jaxexpr.measurement.observe import ROOM
-from jaxexpr.networks import MLP
-from jaxexpr.probes.base import Number
+from jaxexpr.measurement.observe import Observation, Observed
+from jaxexpr.networks import MLP, Network
 
 NAMES = ("dichotomies", "flips")
 MOVING = 2  # kind of the draw that the moving weights turn to
@@ -126,8 +126,8 @@ def _grown(room: Room, needed: np.ndarray, net: Any, layer: int, budget: float) 
 
 
 @dataclasses.dataclass(frozen=True)
-class Sweep:
-    """The job: the weights of one layer move, at fixed inputs.
+class Sweep(Task):
+    """The weights of one layer move, at fixed inputs.
 
     Attributes
     ----------
@@ -145,11 +145,11 @@ class Sweep:
     points: int
     rooms: tuple[Room, ...]
 
-    @property
-    def names(self) -> list[str]:
-        return list(NAMES)
+    def shapes(self, net: Network, data: jax.Array) -> dict[str, tuple[int, ...]]:
+        shape = (len(self.layers), net.depth) if self.several else (net.depth,)
+        return dict.fromkeys(NAMES, shape)
 
-    def how(self, name: str) -> tuple[str, int]:
+    def method_of(self, name: str) -> tuple[str, int]:
         if self.points:
             return "grid", self.points
         parts = max(room.parts for room in self.rooms)
@@ -163,7 +163,7 @@ class Sweep:
     def exact(self) -> bool:
         return not self.points
 
-    def bytes(self, net: Any) -> float:
+    def bytes(self, net: Network, data: jax.Array) -> float:
         size, widest = np.dtype(net.dtype).itemsize, max(net.widths)
         held = weight_bytes(net)
         if self.points:
@@ -172,22 +172,19 @@ class Sweep:
             return held + rows + codes + 48 * self.points
         return held + max(room.bytes(net, self.quarters) for room in self.rooms)
 
-    def kept(self, net: Any) -> int:
-        return 2 * int(net.depth) * len(self.layers)
-
-    def finer(self) -> Sweep | None:
+    def refined(self) -> Sweep | None:
         return dataclasses.replace(self, points=2 * self.points - 1) if self.points else None
 
-    def wider(self, needed: Any, net: Any, budget: float) -> Sweep | None:
+    def with_more_capacity(self, required: Any, net: Network, budget: float) -> Sweep | None:
         grown = []
-        for room, need, layer in zip(self.rooms, needed, self.layers, strict=True):
+        for room, need, layer in zip(self.rooms, required, self.layers, strict=bool(self.rooms)):
             more = _grown(room, np.asarray(need), net, layer, budget)
             grown.append(more.within(net, self.quarters, budget) if more.parts == 1 else more)
         if tuple(grown) == self.rooms:
             return None
         return dataclasses.replace(self, rooms=tuple(grown))
 
-    def within(self, net: Any, budget: float) -> Sweep:
+    def fit_memory(self, net: Network, budget: float) -> Sweep:
         fitting = tuple(room.within(net, self.quarters, budget) for room in self.rooms)
         return dataclasses.replace(self, rooms=fitting)
 
@@ -196,7 +193,7 @@ class Sweep:
         most = _ROWS_CPU if jax.default_backend() == "cpu" else _ROWS
         return int(np.clip(most // self.inputs, 1, self.points))
 
-    def look(self, net: Any, key: jax.Array, data: jax.Array) -> dict[str, Any]:
+    def observe(self, net: Network, key: jax.Array, data: jax.Array) -> Observed:
         dtype = jnp.dtype(net.dtype)
         seed = prng.seed(key)
         params, below = [], [data]
@@ -220,13 +217,12 @@ class Sweep:
                 needed.append(need)
             seen.append([jnp.pad(x, (layer, 0), constant_values=jnp.nan) for x in told])
         stacked = [jnp.stack(x) if self.several else x[0] for x in zip(*seen, strict=True)]
-        said: dict[str, Any] = {}
         pairs = zip(NAMES, stacked[::2], stacked[1::2], strict=True)
-        for name, value, coarser in pairs:
-            fine = jnp.isfinite(value) | jnp.isnan(value)
-            number = Number(value, jnp.zeros(value.shape, jnp.int32))
-            said[name] = number, coarser - value, jnp.zeros_like(value), fine
-        return said if self.points else {**said, ROOM: tuple(needed)}
+        numbers = {
+            name: Observation.of(value)._replace(coarser=coarser - value)
+            for name, value, coarser in pairs
+        }
+        return Observed(numbers, tuple(needed))
 
     def _on_grid(
         self, net: Any, ends: tuple[jax.Array, jax.Array], biases: jax.Array, above: list[Any]

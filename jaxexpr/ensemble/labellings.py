@@ -17,7 +17,8 @@ import numpy as np
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr.ensemble.labelling_passes import Sweep, first_room
-from jaxexpr.ensemble.runner import Running, gather
+from jaxexpr.ensemble.options import RunOptions
+from jaxexpr.ensemble.runner import run_task
 from jaxexpr.ensemble.statistics import Estimate
 from jaxexpr.exact.along_curves.label_changes import MOST_POINTS
 from jaxexpr.networks import MLP
@@ -33,36 +34,36 @@ def dichotomies(
     *,
     key: jax.Array,
     draws: int,
-    swept: int | Sequence[int] = 0,
+    swept: int | Sequence[int] = 1,
     readouts: int = 1,
     path: str = "circle",
     method: str = "auto",
     points: int | None = None,
-    **running: Unpack[Running],
+    **options: Unpack[RunOptions],
 ) -> dict[str, Estimate]:
     """Count the labellings of points that networks give while the weights of one layer move.
 
     Parameters
     ----------
-    net : the layers are numbered from 0; arrays in its laws are a sweep.
+    net : arrays in its laws are a sweep.
     inputs : the points to be labelled, ``(s, n_in)``, at most 62.
-    swept : number of the layer whose weights move, or several of them, one at a time.
+    swept : number of the layer whose weights move, 1 the first, or several, one at a time.
     readouts : units of each layer whose signs are labels, each by itself; their counts are
         averaged, which costs little and lowers the error.
     path : ``"circle"`` (t in [0, 2 pi]), ``"half"`` of it, or ``"arc"``, a quarter.
     method : ``"exact"`` (piecewise linear networks: every flip), ``"grid"``, or ``"auto"``: exact
         where it can be.
     points : of the grid, both ends among them; by default 1025.
-    draws, key, running : as for ``estimate``: target, refine, most_points, extend, checkpoint,
-        chunk, batch, memory, progress, title. A grid misses what happens between its points:
-        ``refine=0.01`` doubles it until the counts move by less than that.
+    key, draws : as for ``estimate``.
+    options : see ``RunOptions``. A grid misses what happens between its points: ``refine=0.01``
+        doubles it until the counts move by less than that.
 
     Returns
     -------
     ``{"dichotomies": Estimate, "flips": Estimate}``: different labellings met on the path, and
     label changes of all points. ``mean`` has shape ``net.sweep_shape + (depth,)`` for one `swept`
-    layer, ``net.sweep_shape + (len(swept), depth)`` for several: entry l is read out from layer l,
-    so ``l - swept`` layers are between; NaN below the moving layer.
+    layer, ``net.sweep_shape + (len(swept), depth)`` for several. The last axis is the layer that
+    is read out; NaN below the moving one.
 
     In float32 flips of two labels within a millionth of a radian count as one; float64 tells
     them apart.
@@ -104,10 +105,12 @@ def dichotomies(
     if not numbers or isinstance(swept, str):
         raise ValueError(f"swept={checks.shown(swept)}: give the number of a layer, or several")
     chosen = (swept,) if isinstance(swept, int | np.integer) else tuple(swept)
-    layers = tuple(checks.integer("swept", layer, minimum=0) for layer in chosen)
-    if not layers or max(layers) >= net.depth or len(set(layers)) < len(layers):
+    layers = tuple(checks.integer("swept", layer, minimum=0) - 1 for layer in chosen)
+    wrong = not layers or min(layers) < 0 or max(layers) >= net.depth
+    if wrong or len(set(layers)) < len(layers):
         raise ValueError(
-            f"swept={checks.shown(swept)}: give layers from 0 to {net.depth - 1}, each once"
+            f"swept={checks.shown(swept)}: layers are numbered from 1: give layers from 1 to "
+            f"{net.depth}, each once"
         )
     readouts = checks.integer("readouts", readouts)
     if readouts > min(net.widths[1:]):
@@ -129,7 +132,7 @@ def dichotomies(
     grid = checks.integer("points", GRID_POINTS if points is None else points, minimum=2)
     known = not checks.is_traced(inputs)
     moment = float(np.mean(np.square(np.asarray(inputs, np.float64)))) if known else None
-    job = Sweep(
+    task = Sweep(
         layers=layers,
         several=not isinstance(swept, int | np.integer),
         readouts=readouts,
@@ -138,4 +141,5 @@ def dichotomies(
         points=0 if exact else grid,
         rooms=tuple(first_room(net, layer, moment) for layer in layers) if exact else (),
     )
-    return gather(job, net, inputs, key=key, draws=draws, **running)
+    inputs = np.asarray(inputs, net.dtype)
+    return run_task(task, net, inputs, key=key, draws=draws, **options)

@@ -19,10 +19,13 @@ from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.linalg import dot, norms, power_of_two
 from jaxexpr._core.transforms import scan
-from jaxexpr.ensemble.runner import Running, gather
+from jaxexpr.ensemble.options import RunOptions
+from jaxexpr.ensemble.runner import run_task
 from jaxexpr.ensemble.statistics import Estimate
+from jaxexpr.ensemble.tasks import Task
 from jaxexpr.measurement.exact_pass import drawing
-from jaxexpr.networks import MLP
+from jaxexpr.measurement.observe import Observation, Observed
+from jaxexpr.networks import MLP, Network
 from jaxexpr.probes.base import Number
 
 NAMES = ("perturbation", "log_perturbation")
@@ -36,7 +39,7 @@ def perturbations(
     *,
     key: jax.Array,
     draws: int,
-    **running: Unpack[Running],
+    **options: Unpack[RunOptions],
 ) -> dict[str, Estimate]:
     """Measure the growth of perturbations put in at every layer, above every layer.
 
@@ -44,8 +47,8 @@ def perturbations(
     ----------
     net : arrays in its laws are a sweep.
     point : the input at which it is perturbed, ``(n_in,)``.
-    draws, key, running : as for ``estimate``: target, extend, checkpoint, chunk, batch, memory,
-        progress, title.
+    key, draws : as for ``estimate``.
+    options : see ``RunOptions``; there is nothing to refine.
 
     Returns
     -------
@@ -79,56 +82,33 @@ def perturbations(
             f"point has shape {np.shape(point)}: give a point ({net.widths[0]},) of the input space"
         )
     checks.held("point", point, net.dtype)
-    if running.get("refine") is not None:
+    if options.get("refine") is not None:
         raise ValueError(
-            f"refine={running['refine']}: a derivative at one point has no grid; leave it out"
+            f"refine={options['refine']}: a derivative at one point has no grid; leave it out"
         )
-    return gather(
-        Perturbed(),
-        net,
-        point,
-        key=key,
-        draws=draws,
-        **running,
-    )
+    point = np.asarray(point, net.dtype)
+    return run_task(Perturbed(), net, point, key=key, draws=draws, **options)
 
 
 @dataclasses.dataclass(frozen=True)
-class Perturbed:
-    """The job: one random direction for each layer, sent through all layers above."""
+class Perturbed(Task):
+    """One random direction for each layer, sent through all layers above."""
 
-    @property
-    def names(self) -> list[str]:
-        return list(NAMES)
+    def shapes(self, net: Network, data: jax.Array) -> dict[str, tuple[int, ...]]:
+        return dict.fromkeys(NAMES, (net.depth, net.depth))
 
-    def how(self, name: str) -> tuple[str, int]:
+    def method_of(self, name: str) -> tuple[str, int]:
         return "tangent", 1
+
+    def bytes(self, net: Network, data: jax.Array) -> float:
+        size = np.dtype(net.dtype).itemsize
+        return float(size * (2 * net.widest + 4 * net.depth * max(net.widths)))
 
     @property
     def identity(self) -> Any:
         return "perturbations"
 
-    @property
-    def exact(self) -> bool:
-        return False
-
-    def bytes(self, net: Any) -> float:
-        size = np.dtype(net.dtype).itemsize
-        return float(size * (2 * net.widest + 4 * net.depth * max(net.widths)))
-
-    def kept(self, net: Any) -> int:
-        return 2 * int(net.depth) ** 2
-
-    def wider(self, needed: Any, net: Any, budget: float) -> None:
-        return None
-
-    def within(self, net: Any, budget: float) -> Perturbed:
-        return self
-
-    def finer(self) -> None:
-        return None
-
-    def look(self, net: Any, key: jax.Array, data: jax.Array) -> dict[str, Any]:
+    def observe(self, net: Network, key: jax.Array, data: jax.Array) -> Observed:
         dtype, depth = jnp.dtype(net.dtype), net.depth
         seed = prng.seed(key)
         # A row for each layer's perturbation, of length 1 once it is put in; its growth is kept as
@@ -164,26 +144,24 @@ class Perturbed:
                 here = jnp.arange(depth, dtype=jnp.int32) == step[0]
                 moving = jnp.where(here[:, None], fresh / norms(fresh)[:, None], moving)
                 log = jnp.where(here, 0, log + growth)
-                return (z, exponent, moving, log), log
+                finite = jnp.isfinite(jnp.sum(jnp.abs(z)) + jnp.sum(lengths))
+                finite = finite | (jnp.arange(depth, dtype=jnp.int32) > step[0])
+                return (z, exponent, moving, log), (log, finite)
 
             indices = range(run.first, run.first + run.layers)
             if run.layers == 1:
-                state, log = body(state, (run.first, net.layer(run.first)))
-                rows.append(log[None])
+                state, both = body(state, (run.first, net.layer(run.first)))
+                rows.append(jax.tree.map(lambda x: x[None], both))
             else:
                 specs = jax.tree.map(lambda *x: jnp.stack(x), *(net.layer(i) for i in indices))
                 steps = (jnp.asarray(indices, jnp.int32), specs)
-                state, logs = scan(body, state, steps, seed)
-                rows.append(logs)
-        logs = jnp.concatenate(rows).T
-        zero, none = jnp.zeros(logs.shape, jnp.int32), jnp.zeros_like(logs)
-        whole = jnp.ones(logs.shape, bool)
+                state, both = scan(body, state, steps, seed)
+                rows.append(both)
+        logs, finite = (jnp.concatenate(x).T for x in zip(*rows, strict=True))
         alive = jnp.where(jnp.isneginf(logs), jnp.nan, logs)
         # 2**exponent apart: growth in deep networks leaves the range of floats.
         bits = logs / np.asarray(np.log(2), dtype)
         exponent = jnp.where(jnp.isfinite(bits), jnp.floor(bits), 0)
-        value = jnp.exp2(bits - exponent)
-        return {
-            NAMES[0]: (Number(value, exponent.astype(jnp.int32)), none, none, whole),
-            NAMES[1]: (Number(alive, zero), none, none, whole),
-        }
+        value = Number(jnp.exp2(bits - exponent), exponent.astype(jnp.int32))
+        plain = Observation.of(alive, coarser=0.0)._replace(finite=finite)
+        return Observed(dict(zip(NAMES, (plain._replace(number=value), plain), strict=True)))

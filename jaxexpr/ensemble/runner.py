@@ -6,26 +6,27 @@ depends on how networks are cut into chunks.
 
 from __future__ import annotations
 
-import os
+import dataclasses
 import time
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Unpack
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxexpr._core import checks
+from jaxexpr._core.calls import explained
 from jaxexpr._core.precision import precision
-from jaxexpr._core.progress import Bar, Progress
-from jaxexpr.ensemble.checkpoints import fingerprint, load_gathered, save_gathered
-from jaxexpr.ensemble.devices import Pace, default_memory, layout, stepper
-from jaxexpr.ensemble.statistics import Estimate, Gathered, Moments
-from jaxexpr.ensemble.tasks import Job
-from jaxexpr.measurement.observe import ROOM
+from jaxexpr._core.progress import Bar
+from jaxexpr.ensemble.checkpoints import fingerprint, load_accumulators, save_accumulators
+from jaxexpr.ensemble.devices import Pace, layout, stepper
+from jaxexpr.ensemble.options import RunOptions, Settings, settings
+from jaxexpr.ensemble.statistics import Accumulator, Estimate, Moments
+from jaxexpr.ensemble.tasks import Task
+from jaxexpr.networks import Network
 
 PILOTS = 16  # networks at which a discretisation error is looked at
-MOST_POINTS = 2**17
 ENOUGH = 64  # networks after which a layer without a number has none
 LONG = 3600.0  # seconds that nobody waits for unwarned
 
@@ -51,105 +52,133 @@ class Interrupted(KeyboardInterrupt):
         self.estimates, self.fit = estimates, fit
 
 
-class Running(TypedDict, total=False):
-    """How a run is run: options of everything that measures many networks, as of ``estimate``."""
-
-    target: float | None
-    refine: float | None
-    most_points: int | None
-    extend: Mapping[str, Estimate] | None
-    checkpoint: str | os.PathLike[str] | None
-    chunk: int | None
-    batch: int | None
-    memory: float | None
-    progress: Progress
-    title: str
-
-
-def gather(
-    job: Job,
-    net: Any,
-    data: Any,
+@explained
+def run_task(
+    task: Task,
+    net: Network,
+    data: Any = (),
     *,
     key: jax.Array,
     draws: int,
-    target: float | None = None,
-    refine: float | None = None,
-    most_points: int | None = None,
-    extend: Mapping[str, Estimate] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    chunk: int | None = None,
-    batch: int | None = None,
-    memory: float | None = None,
-    progress: Progress = None,
-    title: str = "networks",
+    **options: Unpack[RunOptions],
 ) -> dict[str, Estimate]:
-    """Do a job in many random networks; the options are those of ``estimate``."""
-    bar = Bar(0, title, progress)
-    checks.random_key("key", key)
-    draws = checks.integer("draws", draws)
-    target = None if target is None else checks.positive("target", target)
-    refine = None if refine is None else checks.positive("refine", refine)
-    if most_points is not None and refine is None:
-        raise ValueError(f"most_points={most_points} without refine: say refine=0.01, for instance")
-    most = checks.integer("most_points", MOST_POINTS if most_points is None else most_points)
-    chunk = None if chunk is None else checks.integer("chunk", chunk)
-    budget = default_memory() if memory is None else checks.positive("memory", memory)
-    path = None if checkpoint is None else checks.path("checkpoint", checkpoint)
-    if path is not None and extend:
-        raise ValueError(
-            f"checkpoint={str(path)!r} and extend are two places to go on from: give one of them"
-        )
-    job = job.within(net, budget)
-    if refine is not None:
-        job = _refined(job, net, data, key, refine, most, budget, batch)
-    mark = fingerprint(net, data, key, job)
-    gathered = _continued(extend, mark, job.names)
-    if path is not None and path.exists():
-        gathered = load_gathered(path, mark)
-    first = next(iter(gathered.values())).draws if gathered else 0
-    total = draws + (next(iter(extend.values())).draws if extend else 0)
-    bar.resumed(first, total)
+    """Do a task in many random networks: in chunks, on all devices, with errors and checkpoints.
 
-    shape = layout(net, job, budget, batch)
-    with precision(net.dtype), bar:
-        step = stepper(net, data, key, job, shape)
-        pace, saved, told = Pace(shape, chunk), time.monotonic(), False
-        look = first if extend else _next_look(first - 1, chunk)
+    Parameters
+    ----------
+    task : what is measured in each network, a ``Task`` of your own.
+    net : an ``MLP`` or a ``ConvNet``; arrays in its laws are a sweep.
+    data : what ``Task.observe`` gets beside the network: an array, or a tuple, list or dictionary
+        of arrays. Real numbers are computed in the precision of the network, integers stay.
+    key : with the number of a network it determines that network.
+    draws : number of networks in the result (the most, if `target` is given).
+    options : see ``RunOptions``.
+
+    Returns
+    -------
+    ``{name: Estimate}``, means of shape ``net.sweep_shape +`` the shape of the number.
+
+    Raises
+    ------
+    ValueError
+        naming the argument.
+    Interrupted
+        on Ctrl-C, with the estimates so far.
+    """
+    bar = Bar(0, options.get("title", "networks"), options.get("progress"))
+    _check_task(task)
+    if not isinstance(net, Network):
+        raise ValueError(f"net={checks.shown(net)} is not a random network: give jaxexpr.MLP(...)")
+    checks.on_host("run_task", "jax.vmap of task.observe", net, data, key)
+    checks.random_key("key", key)
+    draws, run = checks.integer("draws", draws), settings(options)
+    data = jax.tree.map(lambda leaf: _in_precision(leaf, net.dtype), data)
+    task = task.fit_memory(net, run.memory)
+    if run.refine is not None:
+        task = _refined(task, net, data, key, run)
+    return _run(task, net, data, key, draws, run, bar)
+
+
+def _check_task(task: Any) -> None:
+    if not isinstance(task, Task):
+        raise ValueError(
+            f"task={checks.shown(task)}: give a Task, a subclass of jaxexpr.Task with a method "
+            "observe(self, net, key, data)"
+        )
+    fields = dataclasses.fields(task) if dataclasses.is_dataclass(task) else None
+    if fields is None or not type(task).__dataclass_params__.frozen:
+        raise ValueError(
+            f"task={checks.shown(task)}: decorate its class with @dataclasses.dataclass("
+            "frozen=True), so that equal tasks are compiled once"
+        )
+    for field in fields:
+        value = getattr(task, field.name)
         try:
-            while first < total:
-                if target is not None and first == look:
-                    if _reached(gathered, target):
+            hash(value)
+        except TypeError:
+            raise ValueError(
+                f"task has {field.name}={checks.shown(value)}, which cannot be hashed: give arrays "
+                "to run_task as data, and sequences as tuples"
+            ) from None
+
+
+def _in_precision(leaf: Any, dtype: str) -> np.ndarray:
+    """An array of the data: real numbers in the precision of the network."""
+    array = checks.numeric("data", leaf)
+    array = np.asarray(array)
+    return array.astype(dtype) if jnp.issubdtype(array.dtype, jnp.inexact) else array
+
+
+def _run(
+    task: Task, net: Network, data: Any, key: jax.Array, draws: int, run: Settings, bar: Bar
+) -> dict[str, Estimate]:
+    """Networks up to number `draws`, after those that are known already."""
+    with precision(net.dtype):
+        shape = layout(net, data, task, run.memory, run.batch)
+        names = list(task.shapes(net, data))
+    mark = fingerprint(net, data, key, task)
+    known = _continued(run.extend, mark, names, draws)
+    if run.checkpoint is not None and run.checkpoint.exists():
+        known = load_accumulators(run.checkpoint, mark)
+    first = next(iter(known.values())).draws if known else 0
+    bar.resumed(first, draws)
+    with precision(net.dtype), bar:
+        step = stepper(net, data, key, task, shape)
+        pace, saved, warned = Pace(shape, run.chunk), time.monotonic(), False
+        look = first if run.extend else _next_look(first - 1, run.chunk)
+        try:
+            while first < draws:
+                if run.target is not None and first == look:
+                    if _reached(known, run.target):
                         break
-                    look = _next_look(first, chunk)
-                count = min(pace.count(), total - first)
-                count = count if target is None else min(count, look - first)
-                numbers = pace.timed(lambda: step(first, count), count)  # noqa: B023
-                needed = numbers.pop(ROOM, None)
-                wider = None if needed is None else job.wider(needed, net, budget)
-                if wider is not None:  # these networks again, and all that follow, with more room
-                    job = wider
-                    shape = layout(net, job, budget, batch)
-                    step = stepper(net, data, key, job, shape)
+                    look = _next_look(first, run.chunk)
+                count = min(pace.count(), draws - first)
+                count = count if run.target is None else min(count, look - first)
+                observed = pace.timed(lambda: step(first, count), count)  # noqa: B023
+                larger = task.with_more_capacity(observed.required, net, run.memory)
+                if larger is not None:  # these networks again, and all that follow
+                    task = larger
+                    shape = layout(net, data, task, run.memory, run.batch)
+                    step = stepper(net, data, key, task, shape)
                     pace.compiles()
                     continue
-                gathered = _merge(gathered, numbers, mark, count)
+                known = _merged(known, observed.numbers, mark, count)
                 first += count
-                if path is not None and time.monotonic() - saved > 5:
-                    save_gathered(path, gathered)
+                if run.checkpoint is not None and time.monotonic() - saved > 5:
+                    save_accumulators(run.checkpoint, known)
                     saved = time.monotonic()
-                seconds = pace.seconds(total - first)
-                if seconds > LONG and not told:
-                    bar.say(f"{title}: {_long(seconds, job, target, path)}")
-                    told = True
+                seconds = pace.seconds(draws - first)
+                if seconds > LONG and not warned:
+                    bar.say(f"{run.title}: {_long(seconds, task, run)}")
+                    warned = True
                 bar.update(first)
         except KeyboardInterrupt as stop:
-            if path is not None and gathered:
-                save_gathered(path, gathered)
-            raise Interrupted(_estimates(gathered, job, refine)) from stop
-        if path is not None:
-            save_gathered(path, gathered)
-    return _estimates(gathered, job, refine)
+            if run.checkpoint is not None and known:
+                save_accumulators(run.checkpoint, known)
+            raise Interrupted(_estimates(known, names, task, run.refine)) from stop
+        if run.checkpoint is not None:
+            save_accumulators(run.checkpoint, known)
+    return _estimates(known, names, task, run.refine)
 
 
 def _next_look(done: int, chunk: int | None) -> int:
@@ -162,84 +191,79 @@ def _next_look(done: int, chunk: int | None) -> int:
     return look
 
 
-def _long(seconds: float, job: Job, target: float | None, path: Path | None) -> str:
+def _long(seconds: float, task: Task, run: Settings) -> str:
     """What to say of a run that will take long."""
-    most = "" if target is None else "up to "
+    most = "" if run.target is None else "up to "
     ways = ["fewer draws"]
-    if target is None:
+    if run.target is None:
         ways.append("target=0.05 (stops at that relative error)")
-    if job.exact:
+    if task.exact:
         ways.append('method="grid" (where the probe has it)')
-    safe = "" if path else '; checkpoint="run.npz" goes on where it was stopped'
+    safe = "" if run.checkpoint else '; checkpoint="run.npz" goes on where it was stopped'
     hours = f"about {most}{seconds / 3600:.3g} hours left at this pace"
     return f"{hours}; shorter: {', '.join(ways)}{safe}"
 
 
-def _refined(
-    job: Job,
-    net: Any,
-    data: Any,
-    key: jax.Array,
-    relative: float,
-    most: int,
-    budget: float,
-    batch: int | None,
-) -> Job:
-    """The job at as many points as the error asks for, or as the budget of points allows."""
+def _refined(task: Task, net: Network, data: Any, key: jax.Array, run: Settings) -> Task:
+    """The task at as many points as the error asks for, or as the budget of points allows."""
+    pilot = Settings(memory=run.memory, batch=run.batch)
+    with precision(net.dtype):
+        names = list(task.shapes(net, data))
     while True:
-        finer = job.finer()
-        if finer is None or max(finer.how(name)[1] for name in finer.names) > most:
-            return job
-        if max(job.how(name)[1] for name in job.names) >= 3:  # fewer have no coarser look
-            running: Running = {"memory": budget, "batch": batch, "progress": False}
+        finer = task.refined()
+        if finer is None or max(finer.method_of(name)[1] for name in names) > run.max_points:
+            return task
+        if max(task.method_of(name)[1] for name in names) >= 3:  # fewer have no coarser look
             try:
-                pilot = gather(job, net, data, key=key, draws=PILOTS, **running)
+                made = _run(task, net, data, key, PILOTS, pilot, Bar(0, "networks", False))
             except Interrupted as stop:
                 raise Interrupted({}) from stop
-            off = [one.discretisation > relative * np.abs(one.mean) for one in pilot.values()]
+            off = [one.discretisation > run.refine * np.abs(one.mean) for one in made.values()]
             if not any(wrong.any() for wrong in off):
-                return job
-        job = finer
+                return task
+        task = finer
 
 
-def _merge(
-    gathered: dict[str, Gathered], numbers: dict[str, Any], mark: str, count: int
-) -> dict[str, Gathered]:
+def _merged(
+    known: dict[str, Accumulator], numbers: dict[str, Any], mark: str, count: int
+) -> dict[str, Accumulator]:
+    """What is known of all networks, with the observations of `count` more."""
     merged = {}
-    for name, (number, difference, dead, sound) in numbers.items():
+    for name, (number, coarser, left_out, finite) in numbers.items():
         value = np.asarray(number.value, np.float64)
-        broken = np.isinf(value) | (np.isnan(value) & ~sound)
-        new = Gathered(
+        failed = np.isinf(value) | (np.isnan(value) & ~finite)
+        new = Accumulator(
             Moments.of(value, number.exponent),
-            Moments.of(difference, number.exponent),
-            dead.sum(axis=0, dtype=np.float64),
-            broken.sum(axis=0),
+            Moments.of(coarser, number.exponent),
+            left_out.sum(axis=0, dtype=np.float64),
+            failed.sum(axis=0),
             count,
             mark,
         )
-        merged[name] = gathered[name].merge(new) if gathered else new
+        merged[name] = known[name].merge(new) if known else new
     return merged
 
 
 def _estimates(
-    gathered: dict[str, Gathered], job: Job, tolerance: float | None
+    known: dict[str, Accumulator], names: list[str], task: Task, tolerance: float | None
 ) -> dict[str, Estimate]:
     return {
-        name: gathered[name].estimate(name, *job.how(name), tolerance)
-        for name in job.names
-        if name in gathered
+        name: known[name].estimate(name, *task.method_of(name), tolerance)
+        for name in names
+        if known
     }
 
 
-def _reached(gathered: dict[str, Gathered], target: float | None) -> bool:
-    if target is None or not gathered:
+def _reached(known: dict[str, Accumulator], target: float) -> bool:
+    """Whether every relative standard error is at most `target`."""
+    if not known:
         return False
-    for one in gathered.values():
+    for one in known.values():
         count, mean, squares, _ = one.moments
-        known = count > 0  # after many networks without a number, there is none to wait for
-        if one.draws < ENOUGH and not known.all():
+        some = count > 0  # after many networks without a number, there is none to wait for
+        if one.draws < ENOUGH and not some.all():
             return False
-        count, mean, squares = count[known], mean[known], squares[known]
+        count, mean, squares = count[some], mean[some], squares[some]
         if not count.size or np.any(count < 2):
             return False
         error = np.sqrt(squares / (count - 1) / count)
@@ -249,24 +273,26 @@ def _reached(gathered: dict[str, Gathered], target: float | None) -> bool:
 
 
 def _continued(
-    extend: Mapping[str, Estimate] | None, mark: str, names: list[str]
-) -> dict[str, Gathered]:
-    if extend is None:
-        return {}
-    whole = isinstance(extend, Mapping) and all(isinstance(e, Estimate) for e in extend.values())
-    if not whole:
-        raise ValueError(f"extend={checks.shown(extend)}: give what estimate returned")
+    extend: Mapping[str, Estimate], mark: str, names: list[str], draws: int
+) -> dict[str, Accumulator]:
+    """What is known from estimates made before; nothing of none."""
     if not extend:
         return {}
     if sorted(extend) != sorted(names):
         raise ValueError(
             f"extend holds {sorted(extend)} and probes are {sorted(names)}: give the same"
         )
-    gathered = {name: item.gathered for name, item in extend.items() if item.gathered is not None}
-    if len(gathered) < len(extend):
+    known = {name: one.accumulated for name, one in extend.items() if one.accumulated is not None}
+    if len(known) < len(extend):
         raise ValueError("extend holds estimates read from a file or made of samples: draw anew")
-    if any(item.fingerprint != mark for item in gathered.values()):
+    if any(one.fingerprint != mark for one in known.values()):
         raise ValueError(
             "extend comes from another net, curve, key, method or points: give the same ones"
         )
-    return gathered
+    held = next(iter(known.values())).draws
+    if draws <= held:
+        raise ValueError(
+            f"draws={draws} and extend holds {held} networks already: draws is the number of "
+            f"networks in the result; for {draws} more give draws={held + draws}"
+        )
+    return known

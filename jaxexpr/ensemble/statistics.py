@@ -107,7 +107,7 @@ class Estimate:
     draws: int
     method: str
     points: int
-    gathered: Gathered | None = dataclasses.field(default=None, repr=False)
+    accumulated: Accumulator | None = dataclasses.field(default=None, repr=False)
     tolerance: float | None = None
 
     @staticmethod
@@ -138,9 +138,75 @@ class Estimate:
         none = np.full(values.shape[1:], np.nan)
         empty = Moments(np.zeros(none.shape, np.int64), none, none, np.zeros(none.shape, np.int64))
         failed = (~np.isfinite(values)).sum(axis=0)
-        gathered = Gathered(moments, empty, np.zeros(none.shape), failed, len(values), "")
-        made = gathered.estimate(name, "samples", 0)
-        return dataclasses.replace(made, gathered=None)
+        whole = Accumulator(moments, empty, np.zeros(none.shape), failed, len(values), "")
+        made = whole.estimate(name, "samples", 0)
+        return dataclasses.replace(made, accumulated=None)
+
+    @staticmethod
+    def from_moments(mean: Any, sem: Any, n: Any, name: str = "mean") -> Estimate:
+        """Estimate of numbers that were averaged elsewhere.
+
+        Parameters
+        ----------
+        mean, sem : means and their standard errors, of one shape; the last axis is taken for
+            layers where results are printed, and a single number makes one layer.
+        n : how many independent numbers went into each; broadcasts with them.
+
+        Raises
+        ------
+        ValueError
+            for shapes that do not broadcast, negative errors, and n below 1.
+
+        Examples
+        --------
+        >>> Estimate.from_moments([2.0, 3.0], [0.1, 0.2], 50, "growth")
+        growth: 50 networks, moments
+          layer 1: 2 +- 0.1
+          layer 2: 3 +- 0.2
+        """
+        given = [checks.numeric(key, x) for key, x in (("mean", mean), ("sem", sem), ("n", n))]
+        try:
+            mean, sem, n = np.broadcast_arrays(*(np.atleast_1d(x) for x in given))
+        except ValueError:
+            shapes = ", ".join(str(np.shape(x)) for x in given)
+            raise ValueError(
+                f"mean, sem and n have shapes {shapes}: give shapes that broadcast"
+            ) from None
+        if np.any(sem < 0) or np.any(n < 1):
+            raise ValueError(
+                f"sem={checks.shown(sem)}, n={checks.shown(n)}: give errors >= 0 of n >= 1 numbers"
+            )
+        return _from_moments(np.array(mean, float), np.array(sem, float), np.array(n, int), name)
+
+    def __sub__(self, other: Any) -> Estimate:
+        """Difference from another estimate, whose networks are independent of these, or a number.
+
+        The error is ``hypot`` of both, with Welch and Satterthwaite's degrees of freedom, n - 1.
+        Of networks of one key the numbers are correlated, mostly so that the error is smaller than
+        that: for its own error estimate the difference network by network.
+
+        Examples
+        --------
+        >>> a = Estimate.from_moments([2.0], [0.3], 101)
+        >>> b = Estimate.from_moments([1.0], [0.4], 11)
+        >>> found = a - b
+        >>> found.mean.tolist(), found.sem.tolist(), found.n.tolist()
+        ([1.0], [0.5], [24])
+        """
+        if not isinstance(other, Estimate):
+            constant = np.asarray(checks.numeric("estimate - x", other), np.float64)
+            return dataclasses.replace(self, mean=self.mean - constant, accumulated=None)
+        a, b = self.sem**2, other.sem**2
+        with np.errstate(invalid="ignore", divide="ignore"):
+            spread = a**2 / (self.n - 1) + b**2 / (other.n - 1)
+            freedom = np.where(spread > 0, (a + b) ** 2 / spread, self.n + other.n - 2)
+        few = (self.n < 2) | (other.n < 2)
+        return _from_moments(
+            self.mean - other.mean,
+            np.hypot(self.sem, other.sem),
+            np.where(few, np.minimum(self.n, other.n), np.where(few, 0, freedom).astype(int) + 1),
+            f"{self.name} - {other.name}",
+        )
 
     @property
     def std(self) -> np.ndarray:
@@ -217,6 +283,22 @@ class Estimate:
         __getattr__ = elsewhere("Estimate", ATTRIBUTES["Estimate"])
 
 
+def _from_moments(mean: np.ndarray, sem: np.ndarray, n: np.ndarray, name: str) -> Estimate:
+    nothing = np.zeros(mean.shape)
+    return Estimate(
+        name=name,
+        mean=mean,
+        sem=np.where(n < 2, np.inf, sem),
+        n=n,
+        left_out=nothing,
+        failed=nothing.astype(int),
+        discretisation=np.full(mean.shape, np.nan),
+        draws=int(n.max(initial=0)),
+        method="moments",
+        points=0,
+    )
+
+
 _SHOWN_CELLS = 3  # at each end
 
 
@@ -248,7 +330,7 @@ def error_bar(sem: Any, n: Any, level: float = 0.95) -> np.ndarray:
     return np.where(n < 2, np.inf, width)
 
 
-class Gathered(NamedTuple):
+class Accumulator(NamedTuple):
     """All that is kept of the networks drawn so far; enough to go on with more."""
 
     moments: Moments
@@ -258,8 +340,8 @@ class Gathered(NamedTuple):
     draws: int
     fingerprint: str
 
-    def merge(self, other: Gathered) -> Gathered:
-        return Gathered(
+    def merge(self, other: Accumulator) -> Accumulator:
+        return Accumulator(
             self.moments.merge(other.moments),
             self.coarser.merge(other.coarser),
             self.left_out + other.left_out,
@@ -290,6 +372,6 @@ class Gathered(NamedTuple):
             draws=self.draws,
             method=method,
             points=points,
-            gathered=self,
+            accumulated=self,
             tolerance=tolerance,
         )

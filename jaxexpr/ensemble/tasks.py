@@ -1,54 +1,143 @@
-"""What is measured in each of many networks: the jobs that the runner runs.
-
-A job is static and hashable: all that is traced, the network's numbers and what it is measured
-along, comes to it as an argument.
-"""
+"""What is measured in each of many networks: the tasks that the runner runs."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any, Protocol
+import abc
+import types
+from collections.abc import Mapping
+from typing import Any, Self
 
 import jax
 import numpy as np
 
+from jaxexpr._core import checks
+from jaxexpr.measurement.observe import Observation, Observed
+from jaxexpr.networks import Network
 
-class Job(Hashable, Protocol):
-    """What the runner asks of a job."""
 
-    @property
-    def names(self) -> list[str]:
-        """Names of the numbers, in order."""
+class Task(abc.ABC):
+    """What to measure in each of many random networks; ``run_task`` runs it.
 
-    def how(self, name: str) -> tuple[str, int]:
-        """Method and points of a number."""
+    Subclass it as a frozen dataclass and write ``observe``. The fields are compiled into the code,
+    so they must be hashable; arrays are given to ``run_task`` as `data`. The other methods have
+    defaults that suit most tasks.
+
+    Examples
+    --------
+    The share of units that are dead on a set of points, layer by layer:
+
+    >>> import dataclasses
+    >>> import jax.numpy as jnp
+    >>> import jaxexpr
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class DeadUnits(jaxexpr.Task):
+    ...     def observe(self, net, key, data):
+    ...         z, shares = data, []
+    ...         for weights, biases in net.init(key):
+    ...             z = net.activation(z @ weights + biases[None])
+    ...             shares.append(jnp.mean((z == 0).all(axis=0), dtype=z.dtype))
+    ...         return {"dead": jnp.stack(shares)}
+    >>> net = jaxexpr.MLP((2, 16, 16), jaxexpr.laws.Gaussian(1.5), jaxexpr.laws.Zero())
+    >>> points = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> made = jaxexpr.run_task(DeadUnits(), net, points, key=jax.random.key(0), draws=400)
+    >>> bool(abs(made["dead"].mean[0] - 0.25) < 4 * made["dead"].sem[0])  # two signs at chance
+    True
+    """
+
+    @abc.abstractmethod
+    def observe(self, net: Any, key: jax.Array, data: Any) -> Mapping[str, Any] | Observed:
+        """Draw one network from its key and measure it: a pure function that JAX can trace.
+
+        Parameters
+        ----------
+        net : the network; laws hold scalars here, whatever is swept.
+        key : of this network, ``fold_in(key, number)``; ``net.init(key)`` draws it.
+        data : as given to ``run_task``.
+
+        Returns
+        -------
+        ``{name: array}``, real numbers of any shape, of which mean and error are taken entry by
+        entry; the last axis is taken for layers where results are printed. NaN stands for a number
+        that this network does not have (``n`` counts the others), an infinite one for a failure.
+        Or, with more than values, ``Observation``s and ``Observed``.
+        """
+
+    def shapes(self, net: Network, data: Any) -> dict[str, tuple[int, ...]]:
+        """Shape of every number of one network; by default found by tracing ``observe``."""
+        cell = jax.tree.map(lambda leaf: np.zeros((), net.dtype), net)
+        found: dict[str, tuple[int, ...]] = {}  # in the task's order: JAX sorts names
+
+        def trace(*given: Any) -> None:
+            numbers = observations(self.observe(*given)).numbers
+            found.update((name, one.number.value.shape) for name, one in numbers.items())
+
+        jax.eval_shape(trace, cell, jax.random.key(0), data)
+        return found
+
+    def method_of(self, name: str) -> tuple[str, int]:
+        """Method and number of points of a number, as its ``Estimate`` shows them."""
+        return type(self).__name__, 0
+
+    def bytes(self, net: Network, data: Any) -> float:
+        """Memory that one network takes, one cell of a sweep; by default thrice its parameters."""
+        params = jax.tree.leaves(jax.eval_shape(net.init, jax.random.key(0)))
+        cells = max(int(np.prod(net.sweep_shape)), 1)
+        outputs = sum(int(np.prod(shape)) for shape in self.shapes(net, data).values())
+        size = np.dtype(net.dtype).itemsize
+        return float(size * (3 * sum(p.size for p in params) / cells + outputs))
 
     @property
     def identity(self) -> Any:
-        """All that tells this job's numbers from those of another."""
+        """All that tells its numbers from those of another task: its fields, and its code."""
+        classes = type(self).__mro__[: type(self).__mro__.index(Task)]
+        code = [f for c in classes for f in vars(c).values() if isinstance(f, types.FunctionType)]
+        return self, code
 
     @property
     def exact(self) -> bool:
-        """Whether some numbers come from exact pieces."""
+        """Whether it finds pieces: on CPU such networks are computed one at a time."""
+        return False
 
-    def bytes(self, net: Any) -> float:
-        """Memory of one network, one cell of a sweep."""
+    def refined(self) -> Self | None:
+        """The task at twice the points; ``None`` if it has no discretisation error."""
+        return None
 
-    def kept(self, net: Any) -> int:
-        """Numbers that one network, one cell of a sweep, leaves."""
+    def fit_memory(self, net: Network, budget: float) -> Self:
+        """The task with its arrays cut, where one network would not fit into so many bytes."""
+        return self
 
-    def look(self, net: Any, key: jax.Array, data: Any) -> dict[str, Any]:
-        """Draw one network and measure it.
+    def with_more_capacity(self, required: Any, net: Network, budget: float) -> Self | None:
+        """The task with larger arrays; ``None`` if they were large enough.
 
-        Returns ``{name: (number, coarser - fine, dead segments, whether it is finite)}``; and under
-        ``ROOM``, of a job whose arrays may be too small, what was needed.
+        required : what the networks of a chunk said they require, along the first axis.
         """
+        return None
 
-    def wider(self, needed: np.ndarray, net: Any, budget: float) -> Job | None:
-        """The job with room for what was needed; ``None`` if there was enough."""
 
-    def within(self, net: Any, budget: float) -> Job:
-        """The job cut into parts where its arrays would not fit the budget."""
+def observations(observed: Mapping[str, Any] | Observed) -> Observed:
+    """What ``Task.observe`` returned, with every number as an ``Observation``.
 
-    def finer(self) -> Job | None:
-        """The job at twice the points; ``None`` if it has no discretisation error."""
+    Raises
+    ------
+    ValueError
+        for anything but numbers under names.
+    """
+    if isinstance(observed, Observed):
+        return observed
+    if not isinstance(observed, Mapping) or not observed:
+        raise ValueError(f"observe returns {checks.shown(observed)}: return {{name: array}}")
+    for name, value in observed.items():
+        if not isinstance(name, str):
+            raise ValueError(f"observe returns the name {checks.shown(name)}: give a text")
+        kind = getattr(getattr(value, "dtype", None), "kind", "")
+        if not isinstance(value, Observation | int | float) and kind not in tuple("biufV"):
+            raise ValueError(
+                f"observe returns {name}={checks.shown(value)}: give a real number, or an array of "
+                "them"
+            )
+    return Observed(
+        {
+            name: value if isinstance(value, Observation) else Observation.of(value)
+            for name, value in observed.items()
+        }
+    )

@@ -16,8 +16,8 @@ from jaxexpr.exact.constructions import (
     pascanu2013_folding,
     sawtooth,
 )
+from jaxexpr.exact.distances import Nearest, distance_to_boundary, nearest_boundary
 from jaxexpr.exact.functions.function_pieces import pieces_of
-from jaxexpr.exact.nearest_boundary import Nearest, distance_to_boundary
 from jaxexpr.exact.planes.divide import plane, plane_through
 from jaxexpr.exact.planes.merge_cells import LinearRegions, linear_regions
 from jaxexpr.exact.planes.result import Adjacency, Plane
@@ -40,6 +40,7 @@ __all__ = [
     "general_position",
     "linear_regions",
     "montufar2014",
+    "nearest_boundary",
     "noisy",
     "pascanu2013",
     "pascanu2013_folding",

@@ -1,9 +1,9 @@
-"""Passes over one drawn network -> the numbers of its probes."""
+"""Passes over one drawn network -> what is observed of its probes."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,9 +14,51 @@ from jaxexpr.measurement.exact_pass import measured
 from jaxexpr.measurement.plan import Pass
 from jaxexpr.measurement.propagation import propagate
 from jaxexpr.networks import Network
-from jaxexpr.probes.base import Layer, Number, Probe, left_out
+from jaxexpr.probes.base import Layer, Number, Probe
+from jaxexpr.probes.lengths import left_out
 
-ROOM = "room that was needed"
+
+class Observation(NamedTuple):
+    """One quantity in one network; all arrays have the shape of the quantity, often ``(depth,)``.
+
+    Attributes
+    ----------
+    number : its value, in units of a power of two.
+    coarser : how far the value moves at fewer nodes (coarser less fine, same units); NaN where
+        that is not known, 0 where there is no discretisation.
+    left_out : segments without a length below the layer.
+    finite : whether the image of the curve is finite there. NaN where it is finite means that the
+        network has no such number; elsewhere that it overflowed.
+    """
+
+    number: Number
+    coarser: Any
+    left_out: jax.Array
+    finite: jax.Array
+
+    @staticmethod
+    def of(value: Any, coarser: float = jnp.nan) -> Observation:
+        """An array of which nothing but its values is known."""
+        value = jnp.asarray(value)
+        if not jnp.issubdtype(value.dtype, jnp.floating):
+            value = value.astype(jnp.result_type(float))
+        number = Number(value, jnp.zeros(value.shape, jnp.int32))
+        known = jnp.ones(value.shape, bool)
+        return Observation(number, jnp.full_like(value, coarser), jnp.zeros_like(value), known)
+
+
+class Observed(NamedTuple):
+    """All that is observed in one network.
+
+    Attributes
+    ----------
+    numbers : ``{name: Observation}``.
+    required : how large the arrays should have been; whatever the task that planned them compares
+        it with.
+    """
+
+    numbers: dict[str, Observation]
+    required: Any = ()
 
 
 def probe_names(passes: tuple[Pass, ...]) -> list[str]:
@@ -24,92 +66,98 @@ def probe_names(passes: tuple[Pass, ...]) -> list[str]:
     return [probe.name for item in passes for probe in item.probes]
 
 
-def seen_of_layer(
-    item: Pass, layer: Layer, fewer: Layer | None, *, coarser: bool
-) -> dict[str, Any]:
-    """All that one pass keeps of a layer.
-
-    ``{probe: (number, coarser - fine, dead segments, whether the image is finite)}``.
-    """
-    dead = left_out(layer).value
-    sound = jnp.isfinite(jnp.sum(layer.segments))
+def observe_layer(item: Pass, layer: Layer, fewer: Layer | None) -> dict[str, Observation]:
+    """All that one pass keeps of a layer; of probes with a last step what that step takes."""
+    nothing_left = left_out(layer).value
+    finite = jnp.isfinite(jnp.sum(layer.segments))
     if layer.dz is not None:
-        sound = sound & jnp.isfinite(jnp.max(jnp.abs(layer.z)))
-    seen: dict[str, Any] = {}
+        finite = finite & jnp.isfinite(jnp.max(jnp.abs(layer.z)))
     # Counts and means of an image that holds NaN would look like numbers.
     lost = jnp.isnan(jnp.sum(layer.segments))
+    observed = {}
     for probe in item.probes:
         number = probe(layer)
+        coarser: Any = None
         if probe.finish is None:
             number = number._replace(value=jnp.where(lost, jnp.nan, number.value))
-        if probe.finish is not None:
-            rough = probe(fewer).value if coarser and fewer is not None else None
-            seen[probe.name] = (number.value, rough, dead, sound)
-            continue
-        if not coarser:
-            seen[probe.name] = (number,)
-            continue
-        rough = jnp.full_like(number.value, jnp.nan) if fewer is None else probe(fewer).value
-        seen[probe.name] = (number, rough - number.value, dead, sound)
-    return seen
+            rough = jnp.full_like(number.value, jnp.nan) if fewer is None else probe(fewer).value
+            coarser = rough - number.value
+        elif fewer is not None:
+            coarser = probe(fewer).value
+        observed[probe.name] = Observation(number, coarser, nothing_left, finite)
+    return observed
 
 
-def finished(item: Pass, seen: dict[str, Any], *, coarser: bool) -> dict[str, Any]:
-    """What ``seen_of_layer`` said of all layers, stacked, after the probes' last steps.
+def finished(item: Pass, observed: dict[str, Observation]) -> dict[str, Observation]:
+    """What ``observe_layer`` found in all layers, stacked, after the probes' last steps.
 
-    Numbers that span layers come from it in the precision of the others.
+    Numbers that span layers come from it in the precision of the others, and NaN from the first
+    layer on whose image is not finite.
     """
     for probe in item.probes:
         if probe.finish is None:
             continue
-        raw, rough, dead, sound = seen[probe.name]
-        value = probe.finish(raw).astype(dead.dtype)
-        number = Number(value, jnp.zeros(dead.shape, jnp.int32))
-        moved = jnp.full_like(dead, jnp.nan)
+        raw, rough, nothing_left, finite = observed[probe.name]
+        finite = jnp.cumsum(~finite) == 0
+
+        dtype = nothing_left.dtype
+        value = jnp.where(finite, probe.finish(raw.value).astype(dtype), jnp.nan)
+        coarser = jnp.full_like(value, jnp.nan)
         if rough is not None:
-            moved = probe.finish(rough).astype(dead.dtype) - value
-        seen[probe.name] = (number, moved, dead, sound) if coarser else (number,)
-    return seen
+            coarser = probe.finish(rough).astype(dtype) - value
+        number = Number(value, jnp.zeros(value.shape, jnp.int32))
+        observed[probe.name] = Observation(number, coarser, nothing_left, finite)
+    return observed
 
 
-def observe(
-    net: Network, key: jax.Array, curve: Curve, passes: tuple[Pass, ...], *, coarser: bool
-) -> dict[str, Any]:
-    """Send the curve through one network, pass by pass, and gather what the probes say.
+def observe(net: Network, key: jax.Array, curve: Curve, passes: tuple[Pass, ...]) -> Observed:
+    """Send the curve through one network, pass by pass, and gather what the probes find.
 
-    Returns ``{probe: (number, ...)}``; with `coarser` also how much the number changes at fewer
-    nodes, the count of segments without a length below the layer, and whether the image is
-    finite. Arrays ``(depth,)``.
+    Arrays are ``(depth,)``; ``required`` is ``(depth, 2)`` of an exact pass, as ``exact_pass.
+    measured`` returns it, and nothing where there is none.
     """
-    seen: dict[str, Any] = {}
+    numbers: dict[str, Observation] = {}
+    required: Any = ()
     for item in passes:
         if item.method == "exact":
-            seen |= _seen_exactly(net, key, curve, item, coarser=coarser)
+            found, required = _observe_exactly(net, key, curve, item)
+            numbers |= found
             continue
-        look = functools.partial(seen_of_layer, item, coarser=coarser)
-        said = propagate(net, key, curve, item.nodes, look, gram=item.gram)
-        seen |= finished(item, said, coarser=coarser)
-    return seen
+        look = functools.partial(observe_layer, item)
+        numbers |= finished(item, propagate(net, key, curve, item.nodes, look, gram=item.gram))
+    return Observed(numbers, required)
 
 
-def _seen_exactly(
-    net: Network, key: jax.Array, curve: Curve, item: Pass, *, coarser: bool
-) -> dict[str, Any]:
-    """As ``observe``, of an exact pass; and under ``ROOM`` the room that it needed."""
-    numbers, still, needed = measured(net, key, curve, item.room, item.levels)
-    planned = sum(block.layers for block in item.room.plan)
-    enough = jnp.logical_not(jnp.any(capacity.short(item.room.plan, needed[:planned])))
-    sound = jnp.isfinite(numbers["length"][0])
-    seen: dict[str, Any] = {ROOM: needed} if coarser else {}
+def _observe_exactly(
+    net: Network, key: jax.Array, curve: Curve, item: Pass
+) -> tuple[dict[str, Observation], jax.Array]:
+    """The observations of an exact pass, and the capacity that it required."""
+    numbers, still, required = measured(net, key, curve, item.room, item.levels)
+    finite = jnp.isfinite(numbers["length"][0])
+    observed = {}
     for probe in item.probes:
-        value, exponent = exact_number(probe, numbers)
-        if not coarser:
-            # Nobody can give more room inside the caller's own function.
-            seen[probe.name] = (Number(jnp.where(enough, value, jnp.nan), exponent),)
-            continue
-        dead = still.astype(value.dtype)
-        seen[probe.name] = (Number(value, exponent), jnp.zeros_like(value), dead, sound)
-    return seen
+        number = exact_number(probe, numbers)
+        nothing_left = still.astype(number.value.dtype)
+        observed[probe.name] = Observation(
+            number, jnp.zeros_like(number.value), nothing_left, finite
+        )
+    return observed, required
+
+
+def where_it_fits(observed: Observed, passes: tuple[Pass, ...]) -> dict[str, Number]:
+    """The numbers of one network, NaN of an exact pass whose arrays were too small.
+
+    For a caller's own function, in which nobody can give more.
+    """
+    numbers = {name: one.number for name, one in observed.numbers.items()}
+    for item in passes:
+        if item.method == "exact":
+            planned = sum(block.layers for block in item.room.plan)
+            short = jnp.any(capacity.short(item.room.plan, observed.required[:planned]))
+            for probe in item.probes:
+                value, exponent = numbers[probe.name]
+                numbers[probe.name] = Number(jnp.where(short, jnp.nan, value), exponent)
+    return numbers
 
 
 def exact_number(probe: Probe, numbers: dict[Any, Any]) -> Number:

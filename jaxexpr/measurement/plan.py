@@ -11,24 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from jaxexpr import activations, laws
+from jaxexpr import activations
 from jaxexpr._core import checks
 from jaxexpr.curves import Curve, as_curve
-from jaxexpr.exact.along_curves.solve import exact_curve, has_pieces
+from jaxexpr.exact.along_curves.solve import has_pieces
 from jaxexpr.measurement.capacity_guess import first_room
+from jaxexpr.measurement.needs import COUNTS, Case, refusal
 from jaxexpr.measurement.nodes import Nodes
 from jaxexpr.networks import MLP, Network, given_for
 from jaxexpr.params import Params, fitting, given
-from jaxexpr.probes.base import NAMES, Probe
+from jaxexpr.probes.base import Probe
+from jaxexpr.probes.named import NAMES
 
 METHODS = ("auto", "exact", "tangent", "grid", "gram")
 LENGTHS = ("length", "length_ratio", "log_length")  # of the whole curve
-BREAKS = (  # of piecewise linear networks alone
-    "transitions", "network_transitions", "pieces", "patterns", "layer_patterns",
-    "expected_transitions",
-)  # fmt: skip
-# For these an exact pass need not know the last layer's image.
-COUNTS = ("transitions", "network_transitions")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,11 +97,13 @@ def plan(
     probes: Any,
     method: str,
     points: int | None,
-    activation: Any,
-    curve: Any,
+    activation: activations.Activation,
+    curve: Curve,
     *,
     exact_lengths: bool = False,
     connected: bool = True,
+    drawn: Network | None = None,
+    traced: bool = False,
 ) -> tuple[Pass, ...]:
     """Choose the passes that measure `probes`.
 
@@ -114,8 +112,13 @@ def plan(
     transitions of a curve that has no exact pieces), a grid for angles. Lengths, their ratios and
     their logarithms are taken from exact pieces too where the network and the curve have them and
     `exact_lengths` allows it, else from tangents (30; 300 for ratios and logarithms). Probes of one
-    kind share a pass, at the largest number of points that one of them takes. Only fully
-    `connected` networks have exact passes.
+    kind share a pass, at the largest number of points that one of them takes.
+
+    Parameters
+    ----------
+    connected : whether all layers are fully connected: only such networks have exact passes.
+    drawn : the random network; ``None`` of parameters that are given.
+    traced : whether parameters are traced, which exact passes cannot take.
 
     Raises
     ------
@@ -129,90 +132,43 @@ def plan(
         raise ValueError(f"points={checks.shown(points)} with method='exact': leave points out")
     if points is not None:
         checks.integer("points", points, minimum=2 if method == "grid" else 1)
-    groups: dict[str, list[tuple[Probe, int]]] = {}
-    for item in chosen:
-        if item.name in BREAKS and activation.breakpoints is None:
-            raise ValueError(
-                f"probes names {item.name!r}, which activation={activation.name!r} does not have "
-                "(it is smooth): give thresholds, probes=jaxexpr.crossings(-1, 1) for instance, or "
-                "use relu, leaky_relu, abs or hard_tanh"
-            )
-        exact = connected and activation.piecewise_linear
-        kind = _kind_of(item, method, points, curve, exact=exact)
-        whole = exact_lengths and item.name in LENGTHS and not curve.whole
-        if whole and (method, points) == ("auto", None) and exact:
-            kind = "exact" if has_pieces(curve) else kind
-        counted = item.nodes == ("exact",) or (curve.whole and _counts(item))
-        if counted and method == "auto" and points is not None:
-            where = " on an infinite line" if curve.whole else ""
-            raise ValueError(
-                f"points={points} and probe {item.name!r}, which is counted exactly{where}: "
-                "leave points out"
-            )
-        kind = "exact" if item.nodes == ("exact",) and kind == "auto" else kind
-        if kind not in item.nodes:
-            raise ValueError(
-                f"method={method!r} cannot measure probe {item.name!r}: use method="
-                f"{' or '.join(map(repr, item.nodes))}, or 'auto'"
-            )
-        if kind == "exact":
-            if activation.breakpoints is None:
-                others = " or ".join(f"method={kind!r}" for kind in item.nodes if kind != "exact")
-                raise ValueError(
-                    f"method='exact' needs pieces, and a network with activation="
-                    f"{activation.name!r}, which is smooth, has none: use {others} for probe "
-                    f"{item.name!r}"
-                )
-            if not connected:
-                raise ValueError(
-                    "method='exact' measures fully connected networks: of a ConvNet take "
-                    "exact.pieces_of(lambda x: net.apply(params, x), x0, x1), or another method"
-                )
-            exact_curve("curve", curve)
-            if item.name == "patterns" and curve.kind != "line":
-                raise ValueError(
-                    f"curve is a {curve.kind}, which may meet a region twice, and method='exact' "
-                    "counts 'patterns' on straight lines: ask for 'pieces', or use method='grid'"
-                )
-            if curve.whole and not _counts(item):
-                raise ValueError(
-                    f"curve is an infinite line, which has no {item.name!r}: ask for transitions "
-                    "or pieces, or give a segment"
-                )
-        elif curve.whole:
-            raise ValueError(
-                f"curve is an infinite line, which method={method!r} cannot measure for probe "
-                f"{item.name!r}: give a segment, line(x0, x1) without whole=True"
-            )
-        count = item.points[item.nodes.index(kind)] if points is None else points
-        count = 0 if kind == "exact" else count
-        if kind == "grid" and count < 2:
-            raise ValueError(
-                f"points={count} is too few for probe {item.name!r} on a grid: give at least 2"
-            )
-        groups.setdefault(kind, []).append((item, count))
+    has_exact = connected and activation.piecewise_linear and has_pieces(curve)
+    groups: dict[str, list[Case]] = {}
+    for probe in chosen:
+        free = has_exact and (method, points) == ("auto", None)
+        kind = _kind_of(probe, method, curve, exact=free, lengths=exact_lengths)
+        count = 0
+        if kind != "exact" and kind in probe.nodes:
+            count = probe.points[probe.nodes.index(kind)] if points is None else points
+        case = Case(probe, method, kind, count, points, activation, curve, connected, drawn, traced)
+        why = refusal(case)
+        if why is not None:
+            raise ValueError(why)
+        groups.setdefault(kind, []).append(case)
     return tuple(
-        Pass(Nodes(kind, max(c for _, c in items)), method == "gram", tuple(p for p, _ in items))
-        for kind, items in groups.items()
+        Pass(
+            Nodes(kind, max(case.count for case in cases)),
+            method == "gram",
+            tuple(case.probe for case in cases),
+        )
+        for kind, cases in groups.items()
     )
 
 
-def _counts(item: Probe) -> bool:
-    """Whether the probe counts what an infinite line has too."""
-    return item.name in (*COUNTS, "pieces", "patterns") or bool(item.levels)
+def _kind_of(probe: Probe, method: str, curve: Curve, *, exact: bool, lengths: bool) -> str:
+    """The kind of nodes, or ``"exact"``, at which a probe is measured.
 
-
-def _kind_of(item: Probe, method: str, points: int | None, curve: Any, *, exact: bool) -> str:
-    """The kind of nodes, or ``"exact"``, at which a probe is measured."""
+    exact : whether exact pieces may be taken unasked; lengths : those of lengths too.
+    """
     if method in ("exact", "tangent", "grid"):
         return method
-    if item.nodes[0] != "exact":
-        return item.nodes[0]
-    exact = exact and has_pieces(curve)
-    exact = exact and (item.name != "patterns" or curve.kind == "line")
-    if method == "auto" and points is None and exact:
+    if exact and probe.nodes[0] == "exact" and (probe.name != "patterns" or curve.kind == "line"):
         return "exact"
-    return item.nodes[1] if len(item.nodes) > 1 else method
+    if exact and lengths and probe.name in LENGTHS and not curve.whole:
+        return "exact"
+    if probe.nodes == ("exact",):
+        return "exact" if method == "auto" else method
+    return next(kind for kind in probe.nodes if kind != "exact")
 
 
 def checked_given(
@@ -255,37 +211,22 @@ def checked(
     else:
         curve = fitting("net.input_shape", net.input_shape, as_curve("curve", curve))
     _distinct_in(net.dtype, curve)
-    lengths = grows and not net.sweep_shape
-    options = {"exact_lengths": lengths, "connected": connected}
-    passes = plan(probes, method, points, net.activation, curve, **options)
-    passes = tuple(
+    passes = plan(
+        probes,
+        method,
+        points,
+        net.activation,
+        curve,
+        exact_lengths=grows and not net.sweep_shape,
+        connected=connected,
+        drawn=net,
+    )
+    return curve, tuple(
         dataclasses.replace(item, room=first_room(net, curve, counted=item.counted))
         if item.method == "exact"
         else item
         for item in passes
     )
-    if method == "gram" and not connected:
-        raise ValueError(
-            "method='gram' draws independent units, which the places of a convolution are not: use "
-            "method='tangent' or 'grid'"
-        )
-    if method == "gram":
-        _all_gaussian("method='gram'", "weights", net, "use method='tangent' or 'grid'")
-    for probe in (p for item in passes for p in item.probes if p.gaussian):
-        _all_gaussian(f"probe {probe.name!r}", "weights", net, "ask for 'transitions'")
-        _all_gaussian(f"probe {probe.name!r}", "biases", net, "ask for 'transitions'")
-    return curve, passes
-
-
-def _all_gaussian(what: str, side: str, net: Network, mend: str) -> None:
-    """Refuse laws that are not dense Gaussian; biases may be zero."""
-    kinds = (laws.Gaussian,) if side == "weights" else (laws.Gaussian, laws.Zero)
-    for index, law in enumerate(getattr(net, side)):
-        if not isinstance(law, kinds):
-            raise ValueError(
-                f"{what} needs dense Gaussian {side} and {side}[{index}] is "
-                f"{checks.shown(law)}: {mend}"
-            )
 
 
 def _distinct_in(dtype: str, curve: Curve) -> None:

@@ -152,7 +152,7 @@ def advance(
 
     segments = nodes.segments(_span(curve), z, dz)
     layer = Layer(
-        index=index,
+        number=index + 1,
         z_before=image.points * ready.shift,
         h=h,
         z=z,
@@ -209,7 +209,7 @@ def pooled(
             dz = without_derivative(dz, image.points)
     segments = nodes.segments(_span(curve), z, dz)
     layer = Layer(
-        index=index,
+        number=index + 1,
         z_before=image.points,
         h=z,
         z=z,

@@ -25,7 +25,15 @@ from jaxexpr._core.transforms import on_any_mesh
 from jaxexpr.curves import Curve
 from jaxexpr.exact.along_curves.solve import totals
 from jaxexpr.measurement import exact_pass
-from jaxexpr.measurement.observe import exact_number, finished, observe, probe_names, seen_of_layer
+from jaxexpr.measurement.observe import (
+    Observation,
+    exact_number,
+    finished,
+    observe,
+    observe_layer,
+    probe_names,
+    where_it_fits,
+)
 from jaxexpr.measurement.plan import Pass, checked, checked_given, plan
 from jaxexpr.measurement.propagation import propagate_params
 from jaxexpr.networks import MLP, Network
@@ -74,11 +82,11 @@ def kernel(
     curve, passes = checked(net, curve, probes, method, points)
 
     def drawn(key: jax.Array, net: Network, curve: Curve) -> dict[str, jax.Array]:
-        def observed(net: Any) -> dict[str, Number]:
-            seen = observe(net, key, curve, passes, coarser=False)
-            return _differentiable({n: seen[n][0] for n in probe_names(passes)}, passes, net, curve)
+        def measured(net: Any) -> dict[str, Number]:
+            numbers = where_it_fits(observe(net, key, curve, passes), passes)
+            return _differentiable(numbers, passes, net, curve)
 
-        return {name: _plain(number) for name, number in over_sweep(observed)(net).items()}
+        return {name: _plain(number) for name, number in over_sweep(measured)(net).items()}
 
     def one(key: jax.Array) -> dict[str, jax.Array]:
         checks.random_key("key", key)
@@ -137,29 +145,21 @@ def measure(
     [3.0]
     """
     params, curve, phi, dtype = checked_given(params, curve, activation, net)
-    if method == "gram":
-        raise ValueError(
-            "method='gram' draws networks and params are given: use 'tangent' or 'grid'"
-        )
     leaves = jax.tree.leaves(params)
     traced = any(checks.is_traced(x) for x in (*leaves, *curve.arrays))
     ops = None if net is None or isinstance(net, MLP) else net.ops
     passes = plan(
-        probes, method, points, phi, curve, exact_lengths=not traced, connected=ops is None
+        probes,
+        method,
+        points,
+        phi,
+        curve,
+        exact_lengths=not traced,
+        connected=ops is None,
+        traced=traced,
     )
-    expected = [p.name for item in passes for p in item.probes if p.gaussian]
-    if expected:
-        raise ValueError(
-            f"probes names {expected[0]!r}, a mean over random layers, and params are given: use "
-            "'transitions', or estimate with a network of random weights"
-        )
     exact = [item for item in passes if item.method == "exact"]
     if traced:
-        if exact:
-            raise ValueError(
-                f"probes names {exact[0].probes[0].name!r}, measured exactly, and params are "
-                "traced: call measure outside jit and vmap, or use method='tangent' or 'grid'"
-            )
 
         def seen(params: Params, curve: Curve) -> dict[str, jax.Array]:
             numbers = _measured(params, curve, phi, passes, ops)
@@ -192,12 +192,12 @@ def _measured(
     passes: tuple[Pass, ...],
     ops: tuple[Any, ...] | None = None,
 ) -> dict[str, Number]:
-    seen: dict[str, Any] = {}
+    observed: dict[str, Observation] = {}
     for item in passes:
-        look = functools.partial(seen_of_layer, item, coarser=False)
-        said = propagate_params(params, phi, curve, item.nodes, look, ops)
-        seen |= finished(item, said, coarser=False)
-    return {name: seen[name][0] for name in probe_names(passes)}
+        look = functools.partial(observe_layer, item)
+        layers = propagate_params(params, phi, curve, item.nodes, look, ops)
+        observed |= finished(item, layers)
+    return {name: one.number for name, one in observed.items()}
 
 
 _measured_jit = jax.jit(_measured, static_argnums=(2, 3, 4))

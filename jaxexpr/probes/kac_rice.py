@@ -7,12 +7,21 @@ the crossings themselves it has the same mean and a smaller variance (Rao-Blackw
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+
+from jaxexpr._core.calls import explained
+from jaxexpr._core.linalg import power_of_two
+from jaxexpr.probes.base import FINE_TANGENT_POINTS, Layer, Probe
+from jaxexpr.probes.crossing_counts import crossings
+
+PATCH_ENTRIES = 2**21  # of the patches of a convolution that are held at a time
 
 
 def crossing_rate(
@@ -62,3 +71,78 @@ def crossing_rate(
     density = jnp.exp(-(level**2) / 2 / safe)
     density = density / jnp.sqrt(np.asarray(2 * np.pi, dtype) * safe)
     return jnp.where(alive, folded * density, 0)
+
+
+def _expected(layer: Layer, levels: Sequence[float]) -> jax.Array:
+    spec, dtype = layer.spec, layer.z.dtype
+    assert layer.dz_before is not None
+    if spec is None:  # a pool, of which nothing is drawn
+        return jnp.full((), jnp.nan, dtype)
+    # Biases and levels in the units of the points.
+    unit = power_of_two(-layer.points_exponent, dtype)
+    bias = jnp.asarray(spec.biases.std, dtype) * unit
+    scale = spec.weight_scale(layer.op.fan_in, dtype)
+
+    def rate_at(node: tuple[jax.Array, jax.Array]) -> jax.Array:
+        """Expected crossings by one output at all places, per unit of the parameter."""
+        z, dz = (layer.op.patches(x[None])[0] for x in node)
+        rates = [crossing_rate(z, dz, scale, bias, x * unit if x else 0.0) for x in levels]
+        return jnp.sum(jnp.stack(rates)) if rates else jnp.zeros((), dtype)
+
+    pairs = (layer.z_before, layer.dz_before)
+    # Patches of an image are many times its size: few nodes at a time.
+    entries = layer.op.units // layer.op.outputs * layer.op.fan_in
+    together = int(np.clip(PATCH_ENTRIES // entries, 1, layer.z.shape[0]))
+    rate = lax.map(rate_at, pairs, batch_size=together)
+    units = power_of_two(layer.tangents_exponent - layer.points_exponent, dtype)
+    shares = np.asarray(layer.shares * layer.span * layer.op.outputs, dtype)
+    return jnp.sum(rate * shares) * units
+
+
+def _expected_transitions(layer: Layer) -> jax.Array:
+    return _expected(layer, layer.activation.breakpoints or ())
+
+
+@dataclasses.dataclass(frozen=True)
+class _ExpectedCrossings:
+    levels: tuple[float, ...]
+
+    def __call__(self, layer: Layer) -> jax.Array:
+        return _expected(layer, self.levels)
+
+
+@explained
+def expected_crossings(*levels: float, name: str | None = None) -> Probe:
+    """A probe of the expected crossings of these levels by a layer, given the layers below.
+
+    To ``crossings`` what ``expected_transitions`` is to ``transitions``: the Kac-Rice formula under
+    dense Gaussian weights and Gaussian biases, which has the same mean, a smaller variance, and no
+    need of a grid as fine as the curve's image; for smooth activations too.
+
+    Raises
+    ------
+    ValueError
+        as ``crossings``.
+
+    Examples
+    --------
+    >>> expected_crossings(0.0).name
+    'expected_crossings(0)'
+    """
+    counted = crossings(*levels)
+    return Probe(
+        f"expected_{counted.name}" if name is None else name,
+        _ExpectedCrossings(counted.levels),
+        nodes=("tangent",),
+        points=(FINE_TANGENT_POINTS,),
+        gaussian=True,
+    )
+
+
+expected_transitions = Probe(
+    "expected_transitions",
+    _expected_transitions,
+    nodes=("tangent",),
+    points=(FINE_TANGENT_POINTS,),
+    gaussian=True,
+)

@@ -40,7 +40,7 @@ class Pieces:
     breakpoints : curve parameters, increasing, both end points included (minus and plus infinity
         on an infinite line), ``(count + 1,)``. Between two neighbours the activation pattern is
         constant, and it differs from piece to piece.
-    layers : lowest layer whose units change at each inner breakpoint, 0 the first;
+    layers : number of the lowest layer whose units change at each inner breakpoint, 1 the first;
         ``(count - 1,)``.
     counts : activation regions of the first d layers that the curve meets in turn, ``(depth,)``.
         On a straight line no region is met twice (Raghu et al. 2017, Corollary 1), so they are
@@ -371,7 +371,7 @@ def _collected(
     lengths = np.ldexp(totals.length.astype(np.float64), totals.exponent)
     found = Pieces(
         np.concatenate(at).astype(np.float64) / per_turn,
-        np.concatenate(layer).astype(int) if layer else np.zeros(0, int),
+        np.concatenate(layer).astype(int) + 1 if layer else np.zeros(0, int),
         np.asarray(totals.pieces).astype(int),
         np.asarray(totals.crossings).astype(int),
         np.full_like(lengths, np.inf) if curve.whole else lengths,

@@ -79,7 +79,7 @@ def linear_regions(partition: Plane, output: Any = None) -> LinearRegions:
     if last is None:  # across a boundary of the last layer its own unit's gradient differs
         slopes = Bends(partition.activation).slopes
         bent = (slopes[1:] != slopes[:-1])[partition.adjacency.level]
-        pairs = pairs[~bent | (partition.adjacency.layer < partition.counts.size - 1)]
+        pairs = pairs[~bent | (partition.adjacency.layer < partition.counts.size)]
     same = np.empty(len(pairs), bool)
     for i in range(0, len(pairs), CHUNK):
         a, b = pairs[i : i + CHUNK].T

@@ -22,8 +22,9 @@ class Adjacency(NamedTuple):
     ----------
     cells : the two cells, the lower number first, ``(n, 2)``.
     vertices : the ends of the edge, ``(n, 2)``.
-    layer, unit, level : the boundary between them is where this unit of this layer (counted from 0,
-        as in `params`) stands on breakpoint number `level`; of boundaries that coincide the first.
+    layer : number of the layer that the boundary between them belongs to, 1 the first.
+    unit, level : indices of the unit of that layer, and of the activation's breakpoint that it
+        stands on there; of boundaries that coincide the first.
     length : of the edge in input space.
     """
 
@@ -114,11 +115,11 @@ class Plane:
         return Adjacency(pairs, ends, layer, unit, level, self._lengths(ends))
 
     def boundary(self, side: Array) -> tuple[Array, Array, Array]:
-        """Layer, unit and number of the breakpoint that made a side with entry `side` >= 0."""
+        """Number of the layer, unit and breakpoint that made a side with entry `side` >= 0."""
         widths = np.array([len(b) for _, b in self.params])
         first = polygons.offsets(widths * len(self.activation.breakpoints or ()))
-        layer = np.searchsorted(first, side, side="right") - 1
-        level, unit = np.divmod(side - first[layer], widths[layer])
+        layer = np.searchsorted(first, side, side="right")
+        level, unit = np.divmod(side - first[layer - 1], widths[layer - 1])
         return layer, unit, level
 
     def _lengths(self, ends: Array) -> Array:
@@ -133,7 +134,7 @@ class Plane:
         count.
         """
         found = self.adjacency
-        return np.bincount(found.layer, weights=found.length, minlength=self.counts.size)
+        return np.bincount(found.layer - 1, weights=found.length, minlength=self.counts.size)
 
     @functools.cached_property
     def perimeters_ab(self) -> Array:
@@ -141,7 +142,7 @@ class Plane:
         found = self.adjacency
         step = np.diff(self.cells.points[found.vertices], axis=1)[:, 0]
         length = np.hypot(step[:, 0], step[:, 1])
-        return np.bincount(found.layer, weights=length, minlength=self.counts.size)
+        return np.bincount(found.layer - 1, weights=length, minlength=self.counts.size)
 
     @property
     def crossings(self) -> int:

@@ -19,7 +19,7 @@ from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation
 from jaxexpr.exact.along_curves.solve import exact_activation
-from jaxexpr.exact.nearest_boundary import ROUNDINGS
+from jaxexpr.exact.distances import ROUNDINGS
 from jaxexpr.exact.polytopes.boxes import few_inputs, numbers
 from jaxexpr.exact.polytopes.face_lattice import Array
 from jaxexpr.exact.polytopes.partition import Bends, Partition, partition

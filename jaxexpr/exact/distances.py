@@ -35,7 +35,7 @@ import numpy as np
 from jax import lax
 
 from jaxexpr._core import checks
-from jaxexpr._core.calls import explained
+from jaxexpr._core.calls import advised, explained
 from jaxexpr._core.linalg import dot
 from jaxexpr._core.precision import precision
 from jaxexpr._core.threads import on_cores
@@ -53,7 +53,8 @@ class Nearest(NamedTuple):
     Attributes
     ----------
     distance : to it, ``(...)``; inf if no unit has a gradient.
-    layer, unit : whose boundary it is, counted from 0, ``(...)``, int32; -1 if there is none.
+    layer : number of the layer whose boundary it is, 1 the first, ``(...)``, int32.
+    unit : index of the unit in that layer, ``(...)``, int32. Both are -1 if there is none.
     """
 
     distance: Any
@@ -61,10 +62,8 @@ class Nearest(NamedTuple):
     unit: Any
 
 
-@explained
-def distance_to_boundary(
-    params: Params, x: Any, activation: str | Activation = "relu", *, return_unit: bool = False
-) -> Any:
+@advised(return_unit="use nearest_boundary(params, x), which returns layer and unit as well")
+def distance_to_boundary(params: Params, x: Any, activation: str | Activation = "relu") -> Any:
     """Exact distance from points to the nearest *activation* boundary of any unit.
 
     ``min |h_j(x) - c| / |grad h_j(x)|`` over the breakpoints c of all units of all layers whose
@@ -78,7 +77,6 @@ def distance_to_boundary(
         networks, the points in each of them.
     x : points, ``(..., n_in)``.
     activation : piecewise linear.
-    return_unit : return a ``Nearest``, with layer and unit, instead of the distance alone.
 
     Returns
     -------
@@ -103,8 +101,22 @@ def distance_to_boundary(
     >>> W, b = np.array([[3.0, 0.0], [4.0, 1.0]]), np.array([0.0, -1.0])
     >>> distance_to_boundary(((W, b),), [[1.0, 0.5], [0.0, 0.0]]).tolist()
     [0.5, 0.0]
-    >>> distance_to_boundary(((W, b),), [1.0, 0.5], return_unit=True).unit
-    array(1, dtype=int32)
+    """
+    return nearest_boundary(params, x, activation).distance
+
+
+@explained
+def nearest_boundary(params: Params, x: Any, activation: str | Activation = "relu") -> Nearest:
+    """The nearest activation boundary of each point: its distance, and whose it is.
+
+    Parameters and errors are those of ``distance_to_boundary``, and so is the type of the arrays.
+
+    Examples
+    --------
+    >>> W, b = np.array([[3.0, 0.0], [4.0, 1.0]]), np.array([0.0, -1.0])
+    >>> found = nearest_boundary(((W, b),), [1.0, 0.5])
+    >>> float(found.distance), int(found.layer), int(found.unit)
+    (0.5, 1, 1)
     """
     params, phi = checked_params(params, networks=True), exact_activation(activation)
     x = checks.numeric("x", x)
@@ -133,7 +145,7 @@ def distance_to_boundary(
                 found = _compiled(params, first, x, phi)
     if not any(isinstance(leaf, jax.Array) for leaf in leaves):
         found = Nearest(*(np.asarray(part) for part in found))
-    return found if return_unit else found.distance
+    return found
 
 
 def _first(weights: Any) -> Any:
@@ -207,7 +219,7 @@ def _chunk(params: Params, first: jax.Array, x: jax.Array, phi: Activation) -> N
     distance = jnp.take_along_axis(distances, layer_of[None], axis=0)[0]
     unit = jnp.take_along_axis(jnp.stack(units), layer_of[None], axis=0)[0]
     none = jnp.isinf(distance)
-    return Nearest(distance, jnp.where(none, -1, layer_of), jnp.where(none, -1, unit))
+    return Nearest(distance, jnp.where(none, -1, layer_of + 1), jnp.where(none, -1, unit))
 
 
 def _norms(gradients: jax.Array) -> jax.Array:

@@ -1,0 +1,232 @@
+"""What each probe and each method needs of network and curve, and what is said where it lacks.
+
+A need is a function of a ``Case`` that returns ``None``, or why the case cannot be measured and
+what to do instead. The tables at the end say which probe and which method has which needs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from jaxexpr import laws
+from jaxexpr._core import checks
+from jaxexpr.activations import Activation
+from jaxexpr.curves import Curve
+from jaxexpr.exact.along_curves.solve import exact_curve
+from jaxexpr.networks import Network
+from jaxexpr.probes.base import Probe
+
+# For these an exact pass need not know the last layer's image.
+COUNTS = ("transitions", "network_transitions")
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One probe, measured in one way.
+
+    Attributes
+    ----------
+    probe, method : as asked for.
+    kind : of nodes, or ``"exact"``; count : how many nodes.
+    points : as asked for, or ``None``.
+    activation, curve : of what is measured; connected : whether all layers are fully connected.
+    drawn : the random network; ``None`` of parameters that are given.
+    traced : whether parameters are traced by a transformation of JAX.
+    """
+
+    probe: Probe
+    method: str
+    kind: str
+    count: int
+    points: int | None
+    activation: Activation
+    curve: Curve
+    connected: bool
+    drawn: Network | None
+    traced: bool
+
+
+Need = Callable[[Case], str | None]
+
+
+def counts(probe: Probe) -> bool:
+    """Whether the probe counts what an infinite line has too."""
+    return probe.name in (*COUNTS, "pieces", "patterns") or bool(probe.levels)
+
+
+def _breakpoints(case: Case) -> str | None:
+    if case.activation.breakpoints is not None:
+        return None
+    return (
+        f"probes names {case.probe.name!r}, which activation={case.activation.name!r} does not "
+        "have (it is smooth): give thresholds, probes=jaxexpr.crossings(-1, 1) for instance, or "
+        "use relu, leaky_relu, abs or hard_tanh"
+    )
+
+
+def _no_points(case: Case) -> str | None:
+    """A count that has no grid takes no number of points."""
+    counted = case.probe.nodes == ("exact",) or (case.curve.whole and counts(case.probe))
+    if not counted or case.method != "auto" or case.points is None:
+        return None
+    where = " on an infinite line" if case.curve.whole else ""
+    return (
+        f"points={case.points} and probe {case.probe.name!r}, which is counted exactly{where}: "
+        "leave points out"
+    )
+
+
+def _a_method_of_the_probe(case: Case) -> str | None:
+    if case.kind in case.probe.nodes:
+        return None
+    return (
+        f"method={case.method!r} cannot measure probe {case.probe.name!r}: use method="
+        f"{' or '.join(map(repr, case.probe.nodes))}, or 'auto'"
+    )
+
+
+def _pieces(case: Case) -> str | None:
+    if case.activation.breakpoints is not None:
+        return None
+    others = " or ".join(f"method={kind!r}" for kind in case.probe.nodes if kind != "exact")
+    return (
+        f"method='exact' needs pieces, and a network with activation={case.activation.name!r}, "
+        f"which is smooth, has none: use {others} for probe {case.probe.name!r}"
+    )
+
+
+def _connected(case: Case) -> str | None:
+    if case.connected:
+        return None
+    return (
+        "method='exact' measures fully connected networks: of a ConvNet take exact.pieces_of("
+        "lambda x: net.apply(params, x), x0, x1), or another method"
+    )
+
+
+def _curve_with_pieces(case: Case) -> str | None:
+    exact_curve("curve", case.curve)  # raises
+    return None
+
+
+def _straight_for_patterns(case: Case) -> str | None:
+    if case.probe.name != "patterns" or case.curve.kind == "line":
+        return None
+    return (
+        f"curve is a {case.curve.kind}, which may meet a region twice, and method='exact' counts "
+        "'patterns' on straight lines: ask for 'pieces', or use method='grid'"
+    )
+
+
+def _finite_unless_counted(case: Case) -> str | None:
+    if not case.curve.whole or counts(case.probe):
+        return None
+    return (
+        f"curve is an infinite line, which has no {case.probe.name!r}: ask for transitions or "
+        "pieces, or give a segment"
+    )
+
+
+def _not_traced(case: Case) -> str | None:
+    if not case.traced:
+        return None
+    return (
+        f"probes names {case.probe.name!r}, measured exactly, and params are traced: call measure "
+        "outside jit and vmap, or use method='tangent' or 'grid'"
+    )
+
+
+def _finite(case: Case) -> str | None:
+    if not case.curve.whole:
+        return None
+    return (
+        f"curve is an infinite line, which method={case.method!r} cannot measure for probe "
+        f"{case.probe.name!r}: give a segment, line(x0, x1) without whole=True"
+    )
+
+
+def _two_points(case: Case) -> str | None:
+    if case.count >= 2:
+        return None
+    return (
+        f"points={case.count} is too few for probe {case.probe.name!r} on a grid: give at least 2"
+    )
+
+
+def _units_by_themselves(case: Case) -> str | None:
+    if case.connected:
+        return None
+    return (
+        "method='gram' draws independent units, which the places of a convolution are not: use "
+        "method='tangent' or 'grid'"
+    )
+
+
+def _drawn(case: Case) -> str | None:
+    if case.drawn is not None:
+        return None
+    return "method='gram' draws networks and params are given: use 'tangent' or 'grid'"
+
+
+def _gaussian_weights(case: Case) -> str | None:
+    return _not_gaussian(case, "method='gram'", "weights", "use method='tangent' or 'grid'")
+
+
+def _gaussian_layers(case: Case) -> str | None:
+    if case.drawn is None:
+        return (
+            f"probes names {case.probe.name!r}, a mean over random layers, and params are given: "
+            "use 'transitions', or estimate with a network of random weights"
+        )
+    what, instead = f"probe {case.probe.name!r}", "ask for 'transitions'"
+    return _not_gaussian(case, what, "weights", instead) or _not_gaussian(
+        case, what, "biases", instead
+    )
+
+
+def _not_gaussian(case: Case, what: str, side: str, instead: str) -> str | None:
+    """What is said of laws that are not dense Gaussian; biases may be zero."""
+    kinds = (laws.Gaussian,) if side == "weights" else (laws.Gaussian, laws.Zero)
+    for index, law in enumerate(getattr(case.drawn, side, ())):
+        if not isinstance(law, kinds):
+            return (
+                f"{what} needs dense Gaussian {side} and {side}[{index}] is {checks.shown(law)}: "
+                f"{instead}"
+            )
+    return None
+
+
+OF_ALL: tuple[Need, ...] = (_no_points, _a_method_of_the_probe)
+OF_PROBES: dict[str, tuple[Need, ...]] = {
+    "transitions": (_breakpoints,),
+    "network_transitions": (_breakpoints,),
+    "pieces": (_breakpoints,),
+    "patterns": (_breakpoints,),
+    "layer_patterns": (_breakpoints,),
+    "expected_transitions": (_breakpoints,),
+}
+OF_EXPECTATIONS: tuple[Need, ...] = (_gaussian_layers,)
+OF_KINDS: dict[str, tuple[Need, ...]] = {
+    "exact": (
+        _pieces,
+        _connected,
+        _curve_with_pieces,
+        _straight_for_patterns,
+        _finite_unless_counted,
+        _not_traced,
+    ),
+    "tangent": (_finite,),
+    "grid": (_finite, _two_points),
+}
+OF_GRAM: tuple[Need, ...] = (_drawn, _units_by_themselves, _gaussian_weights)
+
+
+def refusal(case: Case) -> str | None:
+    """Why a probe cannot be measured so, and what to do instead; ``None`` if it can be."""
+    needs = [*OF_PROBES.get(case.probe.name, ()), *OF_ALL, *OF_KINDS.get(case.kind, ())]
+    if case.probe.gaussian:
+        needs += OF_EXPECTATIONS
+    if case.method == "gram":
+        needs += OF_GRAM
+    return next((said for said in (need(case) for need in needs) if said is not None), None)
