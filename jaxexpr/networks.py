@@ -288,16 +288,19 @@ class MLP(Network):
 
 
 def given_for(
-    net: Network, params: Params, curve: Curve
+    net: Network, params: Params, curve: Curve, *, networks: bool = False
 ) -> tuple[Params, Curve, activations.Activation, str]:
     """As ``given``, of the parameters of a network whose layers are those of `net`."""
-    arrays = fitting_params(net, params)
+    arrays = fitting_params(net, params, networks=networks)
     curve = fitting("net.input_shape", net.input_shape, as_curve("curve", curve))
     return arrays, curve, net.activation, precision_of(arrays)
 
 
-def fitting_params(net: Network, params: Any) -> Params:
-    """Return the parameters of a network whose layers are those of `net`, checked."""
+def fitting_params(net: Network, params: Any, *, networks: bool = False) -> Params:
+    """Return the parameters of a network whose layers are those of `net`, checked.
+
+    networks : whether all arrays may share a leading axis, one entry a network.
+    """
     if not isinstance(net, Network):
         raise ValueError(f"net={checks.shown(net)}: give the ConvNet or MLP that params are of")
     pairs = [op for op in net.ops if hasattr(op, "fan_in")]
@@ -307,9 +310,12 @@ def fitting_params(net: Network, params: Any) -> Params:
             f"params={checks.shown(params)} holds {len(held)} pairs: give {len(pairs)} pairs "
             "(W, b), one for each layer of net that has weights"
         )
+    lead: tuple[int, ...] = ()
+    if networks and held and np.ndim(held[0][0]) == len(pairs[0].weights_shape) + 1:
+        lead = np.shape(held[0][0])[:1]
     for i, ((weights, biases), op) in enumerate(zip(held, pairs, strict=True)):
         for place, array, shape in ((0, weights, op.weights_shape), (1, biases, (op.outputs,))):
-            found = np.shape(checks.numeric(f"params[{i}][{place}]", array))
-            if found != shape:
-                raise ValueError(f"params[{i}][{place}] has shape {found}: net asks for {shape}")
+            found, asked = np.shape(checks.numeric(f"params[{i}][{place}]", array)), lead + shape
+            if found != asked:
+                raise ValueError(f"params[{i}][{place}] has shape {found}: net asks for {asked}")
     return tuple((to_array(w), to_array(b)) for w, b in held)

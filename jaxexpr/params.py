@@ -17,17 +17,21 @@ Params = Sequence[tuple[Any, Any]]
 
 
 def given(
-    params: Params, curve: Curve, activation: str | activations.Activation
+    params: Params,
+    curve: Curve,
+    activation: str | activations.Activation,
+    *,
+    networks: bool = False,
 ) -> tuple[Params, Curve, activations.Activation, str]:
-    """Check a network and a curve through it; choose the precision.
+    """Check a network, or several, and a curve through it; choose the precision.
 
     Returns
     -------
     params, curve, the activation itself, and the precision: float64 for NumPy float64, that of the
     arrays otherwise.
     """
-    params = checked_params(params)
-    curve = fitting("params[0][0]", int(np.shape(params[0][0])[0]), as_curve("curve", curve))
+    params = checked_params(params, networks=networks)
+    curve = fitting("params[0][0]", int(np.shape(params[0][0])[-2]), as_curve("curve", curve))
     return params, curve, activations.get(activation), precision_of(params)
 
 

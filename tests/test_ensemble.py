@@ -11,7 +11,11 @@ import pytest
 
 from jaxexpr import (
     MLP,
+    Conv,
+    ConvNet,
+    Dense,
     Interrupted,
+    crossings,
     curves,
     estimate,
     kernel,
@@ -335,3 +339,40 @@ def test_one_two_and_eight_devices_agree():
         found.append(np.array(json.loads(python(code))))
     for other in found[1:]:
         np.testing.assert_allclose(other, found[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["auto", "exact", "tangent", "grid"])
+def test_many_given_networks_are_each_measured(method, segment):
+    """With a leading axis in the parameters: the numbers of one network after the other."""
+    net = MLP((6, 9, 7), laws.Gaussian(1.5), laws.Gaussian(0.4), dtype="float64")
+    with jax.enable_x64(True):
+        params = jax.vmap(net.init)(jax.random.split(KEY, 4))
+    probes = ("length", "growth", "transitions", crossings(0.3), "log_length")
+    probes = probes if method != "tangent" else ("length", "growth")
+    for one in (jax.tree.map(np.asarray, params), params):
+        found = measure(one, segment(6), probes=probes, method=method)
+        for i in range(4):
+            own = jax.tree.map(lambda x: x[i], one)  # noqa: B023
+            alone = measure(own, segment(6), probes=probes, method=method)
+            assert list(found) == list(alone)
+            for name, numbers in alone.items():
+                assert found[name].shape == (4, 2)
+                np.testing.assert_allclose(found[name][i], numbers, rtol=1e-12)
+
+
+def test_many_given_networks_inside_a_transformation_and_of_convolutions(segment):
+    net = MLP((6, 9, 7), laws.Gaussian(1.5), laws.Gaussian(0.4))
+    params = jax.vmap(net.init)(jax.random.split(KEY, 3))
+    inside = jax.jit(lambda p: measure(p, segment(6), probes="growth"))(params)["growth"]
+    outside = measure(params, segment(6), probes="growth")["growth"]
+    np.testing.assert_allclose(inside, outside, rtol=1e-5)
+    conv = ConvNet((5, 5, 2), [Conv(3, 3), Dense(4)], laws.Gaussian(1.5), laws.Zero())
+    many = jax.vmap(conv.init)(jax.random.split(KEY, 3))
+    line = curves.line(np.zeros((5, 5, 2)), np.ones((5, 5, 2)))
+    found = measure(many, line, net=conv)["growth"]
+    for i in range(3):
+        own = jax.tree.map(lambda x: x[i], many)  # noqa: B023
+        alone = measure(own, line, net=conv)["growth"]
+        np.testing.assert_allclose(found[i], alone, rtol=1e-5)
+    with pytest.raises(ValueError, match=r"params\[0\]\[1\] has shape \(2, 3\): .* \(3, 3\)"):
+        measure(((many[0][0], many[0][1][:2]), *many[1:]), line, net=conv)

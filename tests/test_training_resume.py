@@ -7,12 +7,13 @@ import sys
 import time
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
 from jaxexpr import MLP, Interrupted, datasets, laws
-from jaxexpr.training import Snapshot, parallel, track, train
+from jaxexpr.training import Snapshot, checkpoints, parallel, track, train
 
 CODE = """
 import sys
@@ -227,3 +228,11 @@ def test_states_that_numpy_does_not_know_are_kept(tmp_path, optimiser):
     first = train(NET, digits, checkpoint=path, optimiser=optimiser, **options())
     second = train(NET, digits, checkpoint=path, optimiser=optimiser, **options())
     np.testing.assert_array_equal(first.history["loss"], second.history["loss"])
+
+
+def test_types_that_numpy_does_not_know_are_kept_as_bits():
+    leaf = jnp.asarray([1.5, -2.0, 3e30], jnp.bfloat16)
+    kept = checkpoints._plain(leaf)
+    assert kept.dtype == np.uint16
+    back = checkpoints._like(leaf, kept)
+    assert back.dtype == jnp.bfloat16 and (back == leaf).all()

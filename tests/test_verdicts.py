@@ -86,7 +86,7 @@ def test_one_network_refutes_nothing_and_rounding_is_no_violation():
 
 
 def test_networks_that_are_all_alike_say_little_of_those_not_drawn():
-    """Of 20 numbers that are 1 with probability 0.95 and else 0, all are 1 in a third of all runs."""
+    """Of 20 numbers that are 1 with probability 0.95, else 0, all are 1 in a third of all runs."""
     alike = verdict(Estimate.of(np.ones((20, 1))), 0.95, 0.95)
     assert alike.holds and alike.sem == 0 and alike.margin == pytest.approx(-1.0)
     assert not verdict(Estimate.of(np.ones((400, 1))), 0.95, 0.95).holds

@@ -176,10 +176,13 @@ def checked_given(
     curve: Curve,
     activation: str | activations.Activation | None,
     net: Network | None,
+    *,
+    networks: bool = False,
 ) -> tuple[Params, Curve, activations.Activation, str]:
-    """Check a network that is given, and a curve through it; returns as ``given``."""
+    """Check a network that is given, or several, and a curve through it; returns as ``given``."""
     if net is None:
-        return given(params, curve, "relu" if activation is None else activation)
+        phi = "relu" if activation is None else activation
+        return given(params, curve, phi, networks=networks)
     if not isinstance(net, Network):
         raise ValueError(
             f"net={checks.shown(net)} is not a network: give the ConvNet or MLP whose parameters "
@@ -190,7 +193,7 @@ def checked_given(
             f"activation={checks.shown(activation)} beside net, which has an activation, "
             f"{net.activation.name!r}: leave one of them out"
         )
-    return given_for(net, params, curve)
+    return given_for(net, params, curve, networks=networks)
 
 
 def checked(

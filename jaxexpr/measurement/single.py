@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxexpr import activations
 from jaxexpr._core import checks
@@ -111,13 +112,14 @@ def measure(
     method: str = "auto",
     points: int | None = None,
 ) -> dict[str, Any]:
-    """Measure one curve in one given network.
+    """Measure one curve in one given network, or in each of many.
 
     Parameters
     ----------
     params : ``(W, b)`` of each hidden layer, W ``(fan_in, fan_out)``, b ``(fan_out,)``. NumPy
         float64 is computed in float64 whatever JAX's global flag says, JAX arrays in their own
-        precision. A sequence of such pairs, as from ``MLP.init``.
+        precision. A sequence of such pairs, as from ``MLP.init``. Or many networks, with a leading
+        axis in every array, as from ``vmap`` of it and from ``training.Fit``.
     activation : a name or an ``Activation``; ReLU by default.
     net : in place of `activation`, a network whose layers the parameters are of: a ``ConvNet``, or
         any other whose activation they have. No more of it is used.
@@ -126,10 +128,11 @@ def measure(
 
     Returns
     -------
-    ``{probe: (depth,)}``, NumPy float64 (JAX arrays if `params` is traced); NaN where the network
-    has no such number (growth above a layer that is dead on the whole curve). Derivatives with
-    respect to parameters and points of the curve are those of ``method="grid"``; by tangents they
-    are NaN unless the activation is smooth, and those of counts always are.
+    ``{probe: (depth,)}``, of many networks ``(E, depth)``; NumPy float64 (JAX arrays if `params` is
+    traced). NaN where a network has no such number (growth above a layer that is dead on the whole
+    curve). Derivatives with respect to parameters and points of the curve are those of
+    ``method="grid"``; by tangents they are NaN unless the activation is smooth, and those of counts
+    always are.
 
     Raises
     ------
@@ -144,7 +147,8 @@ def measure(
     >>> measure(((W, b),), curves.line([0, 0], [1, 0]))["length"].round(12).tolist()
     [3.0]
     """
-    params, curve, phi, dtype = checked_given(params, curve, activation, net)
+    params, curve, phi, dtype = checked_given(params, curve, activation, net, networks=True)
+    many = np.ndim(params[0][1]) == 2
     leaves = jax.tree.leaves(params)
     traced = any(checks.is_traced(x) for x in (*leaves, *curve.arrays))
     ops = None if net is None or isinstance(net, MLP) else net.ops
@@ -162,7 +166,7 @@ def measure(
     if traced:
 
         def seen(params: Params, curve: Curve) -> dict[str, jax.Array]:
-            numbers = _measured(params, curve, phi, passes, ops)
+            numbers = (_measured_each if many else _measured)(params, curve, phi, passes, ops)
             numbers = _differentiable(numbers, passes, params, curve)
             return {name: _plain(number) for name, number in numbers.items()}
 
@@ -170,14 +174,14 @@ def measure(
     with precision(dtype):
         params = jax.tree.map(lambda x: jnp.asarray(x).astype(dtype), params)
         others = tuple(item for item in passes if item.method != "exact")
-        numbers = _measured_jit(params, curve.astype(dtype), phi, others, ops) if others else {}
+        numbers: dict[str, Number] = {}
+        if others:
+            compiled = _measured_each_jit if many else _measured_jit
+            numbers |= compiled(params, curve.astype(dtype), phi, others, ops)
         if exact:
-            beside = exact[0].levels
-            told, start, counts = jax.tree.map(
-                jnp.asarray, totals(params, curve, phi, dtype, beside)
-            )
-            found = exact_pass.numbers(told, start, counts, beside)
-            numbers |= {p.name: exact_number(p, found) for p in exact[0].probes}
+            found = jax.tree.map(jnp.asarray, totals(params, curve, phi, dtype, exact[0].levels))
+            read = functools.partial(_exact_numbers, item=exact[0])
+            numbers |= (jax.vmap(read) if many else read)(*found)
     numbers = {name: numbers[name] for name in probe_names(passes)}
     return {
         name: np.ldexp(np.asarray(n.value, np.float64), np.asarray(n.exponent))
@@ -200,7 +204,26 @@ def _measured(
     return {name: one.number for name, one in observed.items()}
 
 
+def _measured_each(
+    params: Params,
+    curve: Curve,
+    phi: activations.Activation,
+    passes: tuple[Pass, ...],
+    ops: tuple[Any, ...] | None = None,
+) -> dict[str, Number]:
+    """As ``_measured``, in one network after the other; leading axis of `params`."""
+    found: dict[str, Number] = lax.map(lambda own: _measured(own, curve, phi, passes, ops), params)
+    return found
+
+
 _measured_jit = jax.jit(_measured, static_argnums=(2, 3, 4))
+_measured_each_jit = jax.jit(_measured_each, static_argnums=(2, 3, 4))
+
+
+def _exact_numbers(told: Any, start: Any, counts: Any, item: Pass) -> dict[str, Number]:
+    """The numbers of an exact pass from what ``totals`` returned of one network."""
+    found = exact_pass.numbers(told, start, counts, item.levels)
+    return {probe.name: exact_number(probe, found) for probe in item.probes}
 
 
 def _differentiable(

@@ -154,15 +154,20 @@ def totals(
     dtype: str,
     beside: tuple[float, ...] = (),
 ) -> tuple[traverse.Totals, Any, Any]:
-    """Integrals of one given network along a curve, the curve's own length, and crossings.
+    """Integrals of a given network along a curve, the curve's own length, and crossings.
+
+    Of many networks, with a leading axis in `params`, every array has it.
 
     beside : other levels than the activation's, whose crossings are counted too: ``(depth, m)``.
     """
+    paired = np.ndim(params[0][0]) == 3
+    count = len(params[0][0]) if paired else 1
     with precision(dtype):
         params = jax.tree.map(lambda x: jnp.asarray(x).astype(dtype), params)
-        arrays = [np.asarray(array)[None] for array in curve.arrays]
-        found = _solve(params, curve, arrays, phi, paired=False, memory=MEMORY, beside=beside)
-        return found[0][1]
+        arrays = [np.repeat(np.asarray(array)[None], count, axis=0) for array in curve.arrays]
+        found = _solve(params, curve, arrays, phi, paired=paired, memory=MEMORY, beside=beside)
+    numbers = [one for _, one in found]
+    return jax.tree.map(lambda *x: np.stack(x), *numbers) if paired else numbers[0]
 
 
 def family_of(params: Params, curves: Any) -> list[Curve]:
