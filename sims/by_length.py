@@ -12,28 +12,12 @@ from typing import Any
 import jax
 import numpy as np
 import xarray as xr
-from scipy.special import erf
 
 from jaxexpr import MLP, curves, laws, plotting, results, theory, verdict
 from sims.inputs import on_the_sphere
 from sims.run import Claim, Findings, Run, caption
 
 _NAMES = ("expected_transitions", "length")
-
-
-def ratio(width: int, scale: float, depth: int) -> np.ndarray:
-    """Transitions over length in each layer of wide hard-tanh networks, ``(depth,)``.
-
-    With h of variance q and h' of variance v, independent on a sphere: ``k (2 / pi) sqrt(v / q)
-    exp(-1 / 2q)`` crossings of +-1 and a speed of ``sqrt(k v P(|h| < 1))``, per unit of the
-    parameter.
-    """
-    q, found = scale, []
-    for _ in range(depth):
-        linear = erf(1 / np.sqrt(2 * q))
-        found.append(np.sqrt(width) * 2 / np.pi * np.exp(-1 / (2 * q)) / np.sqrt(q * linear))
-        q = float(theory.length_map(q, np.sqrt(scale), 0.0, "hard_tanh"))
-    return np.array(found)
 
 
 def simulate(config: Any, run: Run) -> xr.Dataset:
@@ -57,7 +41,14 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
             points=config.points,
         )
         part = results.dataset(made, ("cell",))
-        theirs = np.stack([ratio(width, scale, config.depth) for scale in scales])
+        theirs = np.stack(
+            [
+                theory.transitions_over_length(
+                    MLP(widths, laws.Gaussian(scale**0.5), laws.Zero(), "hard_tanh"), 1.0
+                )
+                for scale in scales
+            ]
+        )
         sizes = list(zip(widths, widths[1:], strict=False))
         factors = [theory.lipschitz_upper(np.sqrt(scales), k, i) for i, k in sizes]
         upper = 2 * np.pi * np.sqrt(x0.size) * np.cumprod(np.stack(factors, axis=-1), axis=-1)

@@ -16,7 +16,6 @@ import xarray as xr
 from jaxexpr import cifar10_convnet, curves, laws, plotting, results, theory, verdict
 from sims.inputs import on_the_sphere
 from sims.run import Claim, Findings, Run, caption
-from sims.trajectories import turning_share
 
 NAMES = ("c1", "c2", "p1", "c3", "c4", "c5", "p2", "fc1", "fc2")
 POOLS = (2, 6)
@@ -44,7 +43,7 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
         points=config.points,
     )
     data = results.dataset(made, ("scale",), {"scale": scales})
-    start, _ = turning_share(curve)
+    start = curve.length()
     factors = theory.per_layer(theory.second_moment_upper, net)
     data["upper"] = (("scale", "layer"), start * np.cumprod(factors, axis=-1))
     data.attrs["input_length"] = start

@@ -31,7 +31,6 @@ from jaxexpr import (
     verdict,
 )  # fmt: skip
 from sims.run import Claim, Fact, Findings, Run, above, caption
-from sims.trajectories import turning_share
 
 _KINDS = {"none": None, "batch": "batch", "trajectory": "trajectory"}
 _NAMES = {"none": "neither", "batch": "batch norm", "trajectory": "trajectory regularisation"}
@@ -81,7 +80,7 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
     elif config.view == "noise":
         data["noisy"] = (("noisy_layer", "magnitude", "network"), _noisy(fit, test, config, run))
         data = data.assign_coords(magnitude=list(config.magnitudes))
-    start, _ = turning_share(curve)
+    start = curve.length()
     relu = net.activation.name == "relu"
     factors = theory.per_layer(theory.second_moment_upper if relu else _lipschitz, net)
     data = data.assign_coords(stages)

@@ -19,15 +19,14 @@ import xarray as xr
 from jaxexpr import (
     MLP,
     Estimate,
-    curves,
     datasets,
     laws,
-    measure,
     plotting,
     theory,
     training,
     verdict,
 )
+from sims.inputs import growth_of, line_ends
 from sims.run import Claim, Findings, Run, above, caption
 
 _KINDS = ("one class", "two classes")
@@ -80,31 +79,6 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
     )
     data.attrs |= {"view": config.view, "width": config.width}
     return data
-
-
-def line_ends(test: datasets.Dataset, lines: int, seed: int) -> np.ndarray:
-    """Return pairs of examples of one class, then of two: ``(2, lines, 2, n)``, float64.
-
-    No example is in two pairs, so lines are independent of one another.
-    """
-    order = np.random.default_rng(seed).permutation(len(test.labels))
-    both = order[: order.size // 2 * 2].reshape(-1, 2)
-    alike = test.labels[both[:, 0]] == test.labels[both[:, 1]]
-    pairs = np.concatenate([both[alike][:lines], both[~alike][:lines]])
-    return test.flat[pairs].astype(np.float64).reshape(2, lines, 2, -1)
-
-
-def growth_of(params: Any, ends: np.ndarray) -> np.ndarray:
-    """Mean growth factor of the layers after the first, ``(networks, kind * line)``."""
-    flat = ends.reshape(-1, 2, ends.shape[-1]).astype(np.float32)
-
-    def one(params: Any, pair: Any) -> Any:
-        found = measure(params, curves.line(pair[0], pair[1]), probes="growth", points=30)
-        return found["growth"][1:].mean()
-
-    each = jax.vmap(one, (None, 0))
-    found = jax.jit(lambda p, flat: jax.lax.map(lambda own: each(own, flat), p))(params, flat)
-    return np.asarray(found)
 
 
 def check(data: xr.Dataset) -> Findings:

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxexpr import curves, datasets
+from jaxexpr import curves, datasets, measure
 
 
 def end_points(config: Any) -> np.ndarray:
@@ -70,3 +70,23 @@ def layers_of(architecture: str) -> tuple[int, ...]:
     if len(parts) != 2 or not all(part.isdigit() and int(part) for part in parts):
         raise ValueError(f"architectures holds {architecture!r}: write LAYERSxUNITS, such as 3x16")
     return (int(parts[1]),) * int(parts[0])
+
+
+def line_ends(test: datasets.Dataset, lines: int, seed: int) -> np.ndarray:
+    """Return pairs of examples of one class, then of two: ``(2, lines, 2, n)``, float64.
+
+    No example is in two pairs, so lines are independent of one another.
+    """
+    order = np.random.default_rng(seed).permutation(len(test.labels))
+    both = order[: order.size // 2 * 2].reshape(-1, 2)
+    alike = test.labels[both[:, 0]] == test.labels[both[:, 1]]
+    pairs = np.concatenate([both[alike][:lines], both[~alike][:lines]])
+    return test.flat[pairs].astype(np.float64).reshape(2, lines, 2, -1)
+
+
+def growth_of(params: Any, ends: np.ndarray) -> np.ndarray:
+    """Mean growth factor of the layers after the first, ``(networks, kind * line)``."""
+    flat = ends.reshape(-1, 2, ends.shape[-1]).astype(np.float32)
+    options: Any = {"probes": "growth", "points": 30}
+    found = [measure(params, curves.line(x0, x1), **options)["growth"] for x0, x1 in flat]
+    return np.stack(found, axis=1)[..., 1:].mean(axis=-1)

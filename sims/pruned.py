@@ -17,7 +17,7 @@ import numpy as np
 import xarray as xr
 
 from jaxexpr import MLP, Estimate, datasets, laws, plotting, theory, training, verdict
-from sims.growth_in_training import growth_of, line_ends
+from sims.inputs import growth_of, line_ends
 from sims.run import Claim, Fact, Findings, Run, above, caption
 
 WAYS = ("drawn sparse", "pruned gradually", "pruned in one shot")

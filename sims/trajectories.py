@@ -16,7 +16,6 @@ import json
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
@@ -36,24 +35,11 @@ def _curve(config: Any) -> curves.Curve:
     return curves.circle(x0, x1 * np.sqrt(x0.size / (x1 @ x1)))
 
 
-def turning_share(curve: curves.Curve) -> tuple[float, float]:
-    """Length of a curve, and the share of it that is at right angles to the point."""
-    low, high = curve.domain
-    t = low + (np.arange(4000) + 0.5) * (high - low) / 4000
-    with jax.enable_x64(True):
-        x, dx = (np.asarray(a) for a in curve.astype("float64").points_and_tangents(jnp.asarray(t)))
-    x, dx = x.reshape(len(t), -1), dx.reshape(len(t), -1)
-    along = np.sum(x * dx, axis=1) / np.linalg.norm(x, axis=1)
-    speed = np.linalg.norm(dx, axis=1)
-    across = np.sqrt(np.maximum(speed**2 - along**2, 0))
-    return float(speed.mean() * (high - low)), float(across.sum() / speed.sum())
-
-
 def simulate(config: Any, run: Run) -> xr.Dataset:
     """Return length and growth by cell (width, scale) and layer, with theory beside them."""
     curve = _curve(config)
     n_in = curve.shape[0]
-    length, share = turning_share(curve)
+    length, share = curve.length(), theory.turning_share(curve)
     both = [(w, s) for w in config.widths for s in config.scales]
     cells = list(zip(config.widths, config.scales, strict=True)) if config.pairs else both
     parts = []

@@ -223,3 +223,28 @@ def test_mean_field_growth_at_unequal_widths():
 def test_wrong_arguments_are_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+@pytest.mark.parametrize("activation", ["relu", "hard_tanh"])
+def test_transitions_over_length_in_wide_networks(activation):
+    """A great circle of radius sqrt(n), on which the input's length does not change."""
+    net = MLP((50, *(400,) * 3), laws.Gaussian(1.6), laws.Gaussian(0.3), activation)
+    axes = np.linalg.qr(np.random.default_rng(0).normal(size=(50, 2)))[0].T * 50**0.5
+    made = estimate(
+        net,
+        curves.circle(*axes),
+        key=jax.random.key(0),
+        draws=60,
+        probes=("expected_transitions", "length"),
+        method="gram",
+        points=40,
+    )
+    found = made["expected_transitions"].mean / made["length"].mean
+    np.testing.assert_allclose(found, theory.transitions_over_length(net, 1.0), rtol=0.01)
+
+
+def test_transitions_over_length_refuses():
+    with pytest.raises(ValueError, match="activation='tanh', which is smooth"):
+        theory.transitions_over_length(MLP((3, 4), laws.Gaussian(1.0), laws.Zero(), "tanh"), 1.0)
+    with pytest.raises(ValueError, match="net=3 is not a random network"):
+        theory.transitions_over_length(3, 1.0)

@@ -32,8 +32,9 @@ NAMES = {
         "pascanu2013_lower per_layer price_tanner_lower price_tanner_sharp raghu2017_leading "
         "raghu2017_order raghu2017_upper raghu_lower raghu_rate raghu_sharp raghu_transitions "
         "random_walk region_bounds regions_per_parameter sauer_shelah second_moment_upper "
-        "serra2018_upper shallow_density_leading telgarsky2015_lower trivial_upper zaslavsky "
-        "zaslavsky_central zaslavsky_leading zaslavsky_parallel zero_bias_upper"
+        "serra2018_upper shallow_density_leading telgarsky2015_lower transitions_over_length "
+        "trivial_upper turning_share zaslavsky zaslavsky_central zaslavsky_leading "
+        "zaslavsky_parallel zero_bias_upper"
     ),
     "jaxexpr.training": (
         "CIFAR10_NORMS Classifier Fit Penalty Prune Snapshot TrajectoryRegularisation add_noise "

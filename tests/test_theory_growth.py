@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from jaxexpr import laws, theory
+from jaxexpr import curves, laws, theory
 
 
 def test_mean_chi_is_the_integral():
@@ -136,3 +136,25 @@ def test_per_layer_takes_laws_and_sizes_from_the_network():
     assert found.shape == (2, 2)
     assert found[1, 0] == pytest.approx(theory.price_tanner_lower(laws.Gaussian(2.0), 8, 4))
     assert found[0, 1] == pytest.approx(theory.price_tanner_lower(weights[1], 16, 8))
+
+
+def test_the_share_of_a_curve_that_turns():
+    """1 on circles around 0; on a line the angle at which it is seen, over its length."""
+    for axes in ([[3.0, 0.0], [0.0, 3.0]], np.eye(5)[:2]):
+        assert theory.turning_share(curves.circle(*axes)) == pytest.approx(1.0, abs=1e-12)
+    # Across the segment from (1, -1) to (1, 1): the integral of 1 / sqrt(1 + y^2).
+    seen = theory.turning_share(curves.line([1.0, -1.0], [1.0, 1.0]))
+    assert seen == pytest.approx(np.arcsinh(1.0), rel=1e-6)
+    assert theory.turning_share(curves.line([1.0, 1.0], [2.0, 2.0])) == pytest.approx(0, abs=1e-7)
+    for wrong, says in (
+        (3, "curve=3"),
+        (curves.line([0.0], [1.0], whole=True), "finite length"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            theory.turning_share(wrong)
+
+
+def test_lengths_of_curves():
+    assert curves.line([0.0, 0.0], [3.0, 4.0]).length() == pytest.approx(5.0)
+    assert curves.circle([2.0, 0.0], [0.0, 2.0]).length() == pytest.approx(4 * np.pi)
+    assert curves.line([0.0], [1.0], whole=True).length() == np.inf

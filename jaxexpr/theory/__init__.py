@@ -39,6 +39,7 @@ from jaxexpr.theory.growth import (
     raghu_rate,
     raghu_sharp,
     second_moment_upper,
+    turning_share,
 )
 from jaxexpr.theory.labellings import flips_bound, random_walk, sauer_shelah
 from jaxexpr.theory.mean_field import (
@@ -51,6 +52,7 @@ from jaxexpr.theory.mean_field import (
     fixed_length,
     length_map,
     mean_field_growth,
+    transitions_over_length,
 )
 from jaxexpr.theory.region_table import Bound, RegionTable, region_bounds
 from jaxexpr.theory.regions import (
@@ -113,13 +115,13 @@ __all__ = [
     "price_tanner_lower",
     "price_tanner_sharp",
     "raghu2017_leading",
-    "random_walk",
     "raghu2017_order",
     "raghu2017_upper",
     "raghu_lower",
     "raghu_rate",
     "raghu_sharp",
     "raghu_transitions",
+    "random_walk",
     "region_bounds",
     "regions_per_parameter",
     "sauer_shelah",
@@ -127,7 +129,9 @@ __all__ = [
     "serra2018_upper",
     "shallow_density_leading",
     "telgarsky2015_lower",
+    "transitions_over_length",
     "trivial_upper",
+    "turning_share",
     "zaslavsky",
     "zaslavsky_central",
     "zaslavsky_leading",

@@ -20,6 +20,7 @@ raghu_lower            E[length] beside a constant,      ReLU and hard-tanh,
                        from below                        dense Gaussian
 raghu_sharp            the same, never smaller           the same
 raghu_rate             an order of growth, no bound      the same
+turning_share          the constant beside raghu_lower   any curve
 =====================  ================================  ==========================
 
 "Ratio" is ``|dz_{d+1}| / |dz_d|`` at a point. An upper bound on E[ratio^2] bounds E[ratio] and,
@@ -37,6 +38,7 @@ from jaxexpr import laws
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation, get
+from jaxexpr.curves import Curve, midpoints
 
 Array = np.ndarray
 
@@ -252,6 +254,37 @@ def raghu_sharp(
     linear, probability = _binomial(width, linear_probability(sigma_w, sigma_b, activation))
     mean = np.sum(mean_chi(np.maximum(linear - 1, 0)) * probability, axis=-1)
     return np.asarray(_sigma("sigma_w", sigma_w) * mean / np.sqrt(fan_in))
+
+
+@explained
+def turning_share(curve: Curve) -> float:
+    """The share of a curve's length that is at right angles to the point, by 4000 tangents.
+
+    The constant of Raghu et al. 2017, Theorem 1: their bound is about what is perpendicular to the
+    point, so E[length of layer d] is at least ``turning_share * length`` times the product of
+    ``raghu_lower``. 1 on a circle around 0, 0 on a ray from it.
+
+    Raises
+    ------
+    ValueError
+        for what is not a curve, an infinite line, and a curve through 0.
+
+    Examples
+    --------
+    >>> from jaxexpr import curves
+    >>> turning_share(curves.circle([1.0, 0.0], [0.0, 1.0]))
+    1.0
+    """
+    if not isinstance(curve, Curve) or curve.whole:
+        raise ValueError(f"curve={checks.shown(curve)}: give a curve of finite length")
+    checks.concrete("curve", curve.arrays, "a share is found")
+    x, dx = midpoints(curve)
+    radius = np.linalg.norm(x, axis=1)
+    if not radius.all():
+        raise ValueError("curve goes through 0, where no direction is at right angles to the point")
+    speed = np.linalg.norm(dx, axis=1)
+    across = np.sqrt(np.maximum(speed**2 - (np.sum(x * dx, axis=1) / radius) ** 2, 0))
+    return float(across.sum() / speed.sum())
 
 
 @explained

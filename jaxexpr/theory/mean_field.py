@@ -267,18 +267,70 @@ def mean_field_growth(net: Any, q0: float) -> Array:
     >>> mean_field_growth(net, 1.0).round(6).tolist()
     [1.414214, 1.414214]
     """
+    factors = [
+        np.sqrt(chi_1(q, w, net.activation) * width / fan_in)
+        for q, w, fan_in, width in _layers(net, q0)
+    ]
+    return np.array(factors, np.float64)
+
+
+@explained
+def transitions_over_length(net: Any, q0: float) -> Array:
+    """Transitions of each layer over the length of its image, in a wide network on a sphere.
+
+    Along a curve on which |x| does not change, h and its derivative h' are independent in the
+    mean field: a unit of variance q crosses the level c at the rate ``sqrt(v / q) exp(-c^2 / 2q) /
+    pi``, v being the variance of h', and k units move at the speed ``sqrt(k v E[phi'(h)^2])``. So
+    v, and with it the curve, drops out of the ratio.
+
+    Parameters
+    ----------
+    net : a piecewise linear ``MLP`` without a sweep; laws enter by their standard deviations.
+    q0 : ``|x|^2 / n_in`` of the input.
+
+    Returns
+    -------
+    ``(depth,)``.
+
+    Raises
+    ------
+    ValueError
+        for a smooth activation, a sweep, and what is not a random network.
+
+    Examples
+    --------
+    >>> from jaxexpr import MLP, laws
+    >>> net = MLP((100,) * 3, laws.Gaussian(2.0), laws.Zero(), "relu")
+    >>> transitions_over_length(net, 1.0).round(6).tolist()  # sqrt(2 k) / (pi sigma_w)
+    [2.250791, 1.591549]
+    """
+    layers, phi = _layers(net, q0), net.activation
+    if phi.breakpoints is None:
+        raise ValueError(
+            f"net has activation={phi.name!r}, which is smooth and has no transitions: use relu, "
+            "leaky_relu, abs or hard_tanh"
+        )
+    found = []
+    for q, _, _, width in layers:
+        rate = sum(np.exp(-(level**2) / (2 * q)) for level in phi.breakpoints) / np.pi
+        speed = np.sqrt(gaussian_integrals.slope_square(phi, np.asarray(q)))
+        found.append(np.sqrt(width / q) * rate / speed)
+    return np.array(found, np.float64)
+
+
+def _layers(net: Any, q0: float) -> list[tuple[float, float, int, int]]:
+    """Variance of the pre-activations, sigma_w, fan-in and width of each layer."""
     if not (hasattr(net, "widths") and hasattr(net, "layer")):
         raise ValueError(f"net={checks.shown(net)} is not a random network: give jaxexpr.MLP(...)")
     if net.sweep_shape:
         raise ValueError(f"net has a sweep of shape {net.sweep_shape}: give one cell at a time")
-    moment = float(checks.non_negative("q0", q0))
-    factors = []
+    moment, found = float(checks.non_negative("q0", q0)), []
     for i, (fan_in, width) in enumerate(zip(net.widths, net.widths[1:], strict=False)):
         w, b = (float(law.std) for law in (net.layer(i).weights, net.layer(i).biases))
         q = w**2 * moment + b**2
-        factors.append(np.sqrt(chi_1(q, w, net.activation) * width / fan_in))
+        found.append((q, w, fan_in, width))
         moment = float(gaussian_integrals.square(net.activation, np.asarray(q)))
-    return np.array(factors, np.float64)
+    return found
 
 
 def _numbers(**values: Any) -> list[Array]:
