@@ -47,8 +47,7 @@ def ours(name: str, width: int, depth: int, networks: int, together: int) -> Job
     images, labels = jnp.asarray(x), jnp.asarray(y)
     wanted = setup.Wanted(
         net=network(width, depth, x.shape[1]), networks=together, classes=10, batch=BATCH,
-        optimiser=optax.adam(RATE), prune=None, norm=None, after=None, readout=None, weight=0.01,
-        only=None, label_noise=None,
+        optimiser=optax.adam(RATE),
     )  # fmt: skip
     plan, held, state = wanted.draw(jax.random.key(0))
     advance = parallel.Advance(plan, held, parallel.chosen(None))
@@ -129,7 +128,7 @@ def our_accuracies(name: str, width: int, depth: int, networks: int, epochs: int
     given, test = examples(name)
     net = network(width, depth, given[0].shape[1])
     options: dict[str, Any] = {"key": jax.random.key(1), "networks": networks, "epochs": epochs}
-    fit = train(net, given, test=test, batch=BATCH, records=1, progress=False, **options)
+    fit = train(net, given, test_data=test, batch=BATCH, record_at=1, progress=False, **options)
     return fit.history["test_accuracy"][-1]
 
 

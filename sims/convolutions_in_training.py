@@ -32,7 +32,7 @@ from jaxexpr import (
 )  # fmt: skip
 from sims.run import Claim, Fact, Findings, Run, above, caption
 
-_KINDS = {"none": None, "batch": "batch", "trajectory": "trajectory"}
+_KINDS = ("none", "batch", "trajectory")
 _NAMES = {"none": "neither", "batch": "batch norm", "trajectory": "trajectory regularisation"}
 
 
@@ -53,7 +53,7 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
         widths = (int(np.prod(shape)), *(config.width,) * config.depth)
         net = MLP(widths, weights, biases, config.activation)
     curve = _circle(test, config, net)
-    kinds = tuple(_KINDS) if config.view == "compare" else (config.norm,)
+    kinds = _KINDS if config.view == "compare" else (config.norm,)
     rows, stages = {}, {}
     for kind in kinds:
         fit = run.train(
@@ -61,14 +61,13 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
             net,
             examples,
             config,
-            test=test,
-            norm=_KINDS[kind],
-            after=_places(net) if kind != "none" else None,
+            test_data=test,
+            normalisation=None if kind == "none" else training.Normalisation(kind, _places(net)),
             trackers=[
                 training.track.lengths(curve, points=config.points),
                 training.track.weight_scale(),
             ],
-            records=config.records,
+            record_at=config.records,
         )
         rows[kind] = fit.dataset().rename(length_0=f"stage_{kind}", weight_scale_0="layer")
         stages[f"stage_{kind}"] = list(fit.last.model(0).names)

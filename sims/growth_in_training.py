@@ -45,7 +45,7 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
         net,
         examples,
         config,
-        test=test,
+        test_data=test,
         # Then sigma_w does not move the scale of what random networks put out.
         readout=laws.Gaussian((2**0.5 / sigma) ** config.depth),
         trackers=[training.track.weight_scale()],

@@ -42,7 +42,7 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
         examples,
         config,
         trackers=[classes],
-        records=list(config.shown),
+        record_at=list(config.shown),
     )
     data = fit.dataset()
     data.attrs |= {"density": float(theory.boundary_upper(net).sum()), "units": net.units}

@@ -74,10 +74,10 @@ def _trained(
         _net(config, examples, name),
         examples,
         config,
-        test=test,
+        test_data=test,
         trackers=trackers,
-        records=list(config.epochs * (np.arange(config.records + 1) / config.records) ** 2),
-        label_noise=noise or None,
+        record_at=list(config.epochs * (np.arange(config.records + 1) / config.records) ** 2),
+        intervention=training.Intervention(label_noise=noise or None),
     )
     data = fit.dataset()
     # Points, or lines, of one network are not independent of one another.

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 import xarray as xr
 
-from jaxexpr import MLP, Estimate, datasets, laws, plotting
+from jaxexpr import MLP, Estimate, datasets, laws, plotting, training
 from sims.run import Claim, Fact, Findings, Run, above, caption
 
 
@@ -33,7 +33,7 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
         net,
         examples,
         config,
-        only=layers,
+        intervention=training.Intervention(train_layer=layers),
     )
     data = fit.dataset(["layer"], {"layer": layers})
     data["moved"] = (("layer", "of"), _moved(fit, config))

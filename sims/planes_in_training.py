@@ -42,7 +42,7 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
         examples,
         config,
         trackers=[training.track.plane(*where), parameters],
-        records=list(config.epochs * (np.arange(config.records + 1) / config.records) ** 2),
+        record_at=list(config.epochs * (np.arange(config.records + 1) / config.records) ** 2),
     )
     data = fit.dataset()
     data["drawn"] = (("record", "number"), data.parameters.values[:, 0])

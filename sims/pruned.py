@@ -48,8 +48,8 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
             MLP(widths, law, laws.Zero()),
             examples,
             config,
-            test=test,
-            prune=prunes.get(way),
+            test_data=test,
+            intervention=training.Intervention(prune=prunes.get(way)),
             trackers=[training.track.weight_scale(), training.track.density()],
         )
         left = fit.history["density"][-1]

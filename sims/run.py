@@ -159,8 +159,8 @@ class Run:
         options = {
             "networks": config.draws, "epochs": config.epochs, "batch": config.batch,
         } | options  # fmt: skip
-        if "test" not in options:
-            options["test"] = datasets.load(config.data, "test")
+        if "test_data" not in options:
+            options["test_data"] = datasets.load(config.data, "test")
         rest = sorted(options.items())
         mark = digest(FORMAT, stored.code("jaxexpr"), net, examples, config.seed, rest)[:16]
         checkpoint = self._folder.parents[1] / ".trained" / f"{mark}.npz"

@@ -67,7 +67,7 @@ def est(**options):
 
 
 def fit(net=NET, examples=(X, Y), **options):
-    return train(net, examples, **({"key": KEY, "epochs": 1, "batch": 4, "records": 1} | options))
+    return train(net, examples, **({"key": KEY, "epochs": 1, "batch": 4, "record_at": 1} | options))
 
 
 def steep(*args, **options):
@@ -321,11 +321,11 @@ VALUES = [
     ("fit(trackers={'a': 3})", "trackers", "{'a': 3}", "give a list"),
     ("fit(checkpoint=3)", "checkpoint", "=3", "give a path"),
     ("fit(readout=1.0)", "readout", "1.0", "give one of Gaussian(sigma)"),
-    ("fit(records='all')", "records", "'all'", "give a sequence of numbers"),
+    ("fit(record_at='all')", "record_at", "'all'", "give a sequence of numbers"),
     ("fit(examples=X)", "examples", "array", "give (images, labels)"),
     ("fit(examples=(X, np.eye(2)[Y]))", "examples[1]", "(20, 2)", "give one whole number"),
-    ("fit(prune=0.5)", "prune", "0.5", "give Prune(density, begin, end)"),
-    ("fit(norm='layer')", "norm", "'layer'", "choose one of batch, trajectory"),
+    ("training.Intervention(prune=0.5)", "prune", "0.5", "give Prune(density, begin, end)"),
+    ("training.Normalisation('layer')", "kind", "'layer'", "choose one of batch, trajectory"),
     ("training.prune(MODEL, 0.5)", "params", "Convolutional", "give from_flax(model)"),
     ("training.prune(P, [0.5])", "density", "[0.5]", "give one number"),
     ("training.add_noise(MODEL, 1, G, key=KEY)", "params", "Convolutional", "from_flax(model)"),

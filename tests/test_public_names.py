@@ -37,8 +37,8 @@ NAMES = {
         "zaslavsky_parallel zero_bias_upper"
     ),
     "jaxexpr.training": (
-        "CIFAR10_NORMS Classifier Fit Penalty Prune Snapshot TrajectoryRegularisation add_noise "
-        "polyline_length prune track train wrong_labels"
+        "CIFAR10_NORMS Classifier Fit Intervention Normalisation Penalty Prune Snapshot "
+        "TrajectoryRegularisation add_noise polyline_length prune track train wrong_labels"
     ),
 }
 
@@ -99,10 +99,9 @@ SIGNATURES = {
     "jaxexpr.theory.serra2018_upper": "n_in, widths",
     "jaxexpr.datasets.load": "name, split='train', *, folder=None",
     "jaxexpr.training.train": (
-        "net, examples, *, key, networks=1, epochs=10.0, batch=128, optimiser=None, test=None, "
-        "norm=None, after=None, readout=None, weight=0.01, only=None, label_noise=None, "
-        "prune=None, trackers=(), records=20, together=None, checkpoint=None, progress=None, "
-        "title='training'"
+        "net, examples, *, key, networks=1, epochs=10.0, batch=128, optimiser=None, "
+        "test_data=None, readout=None, normalisation=None, intervention=None, trackers=(), "
+        "record_at=20, batching=None, checkpoint=None, progress=None, title='training'"
     ),
 }
 

@@ -213,7 +213,7 @@ def test_networks_are_trained_once_and_their_time_counts(tmp_path, monkeypatch):
 
     def trained(name):
         one = run.Run(tmp_path / ".partial" / name, progress=False, say=lambda text: None)
-        return one, one.train("networks", net, digits, Config(), records=1)
+        return one, one.train("networks", net, digits, Config(), record_at=1)
 
     first, fit = trained("one")
     assert first.earlier < 0.1
@@ -225,7 +225,7 @@ def test_networks_are_trained_once_and_their_time_counts(tmp_path, monkeypatch):
     np.testing.assert_array_equal(fit.params(1)[0][0], again.params(1)[0][0])
     assert len(list((tmp_path / ".trained").iterdir())) == 1
     one = run.Run(tmp_path / ".partial" / "four", progress=False, say=lambda text: None)
-    other = one.train("networks", net, digits, Config(seed=1), records=1)
+    other = one.train("networks", net, digits, Config(seed=1), record_at=1)
     assert len(list((tmp_path / ".trained").iterdir())) == 2
     assert np.any(other.params(1)[0][0] != fit.params(1)[0][0])
     monkeypatch.setattr(loop, "FORMAT", loop.FORMAT + 1)  # networks of an older version

@@ -7,10 +7,21 @@ import optax
 import pytest
 
 from jaxexpr import MLP, Conv, ConvNet, Dense, Pool, curves, datasets, exact, laws, measure
-from jaxexpr.training import Classifier, Prune, add_noise, prune, track, train, wrong_labels
+from jaxexpr.training import (
+    Classifier,
+    Intervention,
+    Normalisation,
+    Prune,
+    add_noise,
+    prune,
+    track,
+    train,
+    wrong_labels,
+)
 
 KEY = jax.random.key(3)
 FAST = optax.adam(1e-2)
+BATCH = Normalisation("batch")
 NET = MLP((64, 16, 16), laws.Gaussian(1.5), laws.Gaussian(0.1))
 
 
@@ -25,7 +36,7 @@ def held_out():
 
 
 def small(net=NET, examples=None, **options):
-    given = {"key": KEY, "networks": 2, "epochs": 1, "batch": 64, "records": 2}
+    given = {"key": KEY, "networks": 2, "epochs": 1, "batch": 64, "record_at": 2}
     examples = datasets.load("digits") if examples is None else examples
     return train(net, examples, **(given | options))
 
@@ -61,7 +72,7 @@ def test_steps_are_those_of_gradient_descent_by_hand(digits):
     net = MLP((64, 9, 7), laws.Gaussian(1.5), laws.Gaussian(0.1), dtype="float64")
     x, y = digits.flat[:100].astype(np.float64), digits.labels[:100]
     options = {"key": KEY, "networks": 2, "batch": 100, "epochs": 5, "optimiser": optax.sgd(0.3)}
-    fit = train(net, (x, y), records=[0, 1, 2, 3, 4], **options)
+    fit = train(net, (x, y), record_at=[0, 1, 2, 3, 4], **options)
     for i in range(2):
         key = jax.random.fold_in(KEY, i)
         with jax.enable_x64(True):
@@ -95,11 +106,11 @@ def test_the_readout_is_the_next_layer_of_a_deeper_network():
 
 
 def test_networks_depend_on_their_number_alone(digits):
-    together = small(networks=3, together="map")
-    alone = small(networks=1, together="map")
+    together = small(networks=3, batching="map")
+    alone = small(networks=1, batching="map")
     for many, one in zip(leaves(together), leaves(alone), strict=True):
         assert (many[:1] == one).all()
-    other = small(networks=3, together="vmap")
+    other = small(networks=3, batching="vmap")
     for a, b in zip(leaves(together), leaves(other), strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4)
     first, second = together.params(0)[0][0], together.params(1)[0][0]
@@ -107,7 +118,7 @@ def test_networks_depend_on_their_number_alone(digits):
 
 
 def test_training_learns(digits, held_out):
-    fit = small(epochs=10, test=held_out, optimiser=FAST)
+    fit = small(epochs=10, test_data=held_out, optimiser=FAST)
     accuracy = fit.history["test_accuracy"]
     assert (accuracy[0] < 0.3).all()
     assert (accuracy[-1] > 0.85).all()
@@ -120,7 +131,9 @@ def test_training_learns(digits, held_out):
 
 def test_a_sweep_of_readouts(digits):
     net = MLP((64, 16, 16), laws.Gaussian(1.5), laws.Zero())
-    fit = small(net, readout=laws.Gaussian(np.array([0.25, 1.0])), only=1, epochs=0.1)
+    fit = small(net, readout=laws.Gaussian(np.array([0.25, 1.0])),
+        intervention=Intervention(train_layer=1), epochs=0.1,
+    )  # fmt: skip
     low, high = (fit.last.model(i).readout.kernel[...] for i in (0, 2))
     np.testing.assert_allclose(4 * low, high, rtol=1e-6)
 
@@ -143,7 +156,7 @@ def test_a_sweep_leads_and_compiles_once(digits):
 
 
 def test_one_layer_is_trained_and_the_rest_stays(digits):
-    fit = small(only=np.array([0, 1, 2]), networks=1)
+    fit = small(intervention=Intervention(train_layer=np.array([0, 1, 2])), networks=1)
     for cell in range(3):
         drawn = NET.init(jax.random.fold_in(KEY, 0))
         model = Classifier(NET, 10, key=jax.random.fold_in(KEY, 0))
@@ -179,8 +192,8 @@ def test_only_layers_of_a_sparse_law_stay_sparse(digits):
 
 def test_measures_refuse_what_is_more_than_its_layers(digits):
     line = curves.line(digits.flat[0], digits.flat[1])
-    with pytest.raises(ValueError, match=r"norm= between them: use track\.lengths"):
-        small(norm="batch", trackers=[track.measures(line)], epochs=0.1)
+    with pytest.raises(ValueError, match=r"a normalisation between them: use track\.lengths"):
+        small(normalisation=BATCH, trackers=[track.measures(line)], epochs=0.1)
 
 
 def test_noise_is_no_weight_of_the_network_whose_key_it_has():
@@ -210,7 +223,9 @@ def test_each_network_has_a_change_of_its_own(digits):
 def test_pruning_follows_its_schedule(digits):
     plan = Prune(np.array([0.1, 0.5]), begin=4, end=14, every=5)
     steps = np.arange(0, 18) / 22
-    fit = small(prune=plan, records=list(steps), trackers=[track.density()])
+    fit = small(
+        intervention=Intervention(prune=plan), record_at=list(steps), trackers=[track.density()]
+    )
     density = fit.history["density"].mean(axis=2)  # (records, cells, layers)
     for cell, last in enumerate((0.1, 0.5)):
         left = {0: 1.0, 4: 1.0, 9: last + (1 - last) * 0.5**3, 14: last}
@@ -227,21 +242,27 @@ def test_pruning_follows_its_schedule(digits):
 def test_pruning_leaves_what_was_asked_for_though_gone_weights_have_gradients(digits):
     # Steps so large that what is gone would outrank what is left, were it not 0 when ranked.
     plan = Prune(0.3, begin=1, end=21, every=1)
-    fit = small(prune=plan, optimiser=optax.adam(0.1), trackers=[track.density()])
+    fit = small(
+        intervention=Intervention(prune=plan), optimiser=optax.adam(0.1), trackers=[track.density()]
+    )
     sizes = (64 * 16, 16 * 16)
     wanted = [round(0.3 * size) / size for size in sizes]
     np.testing.assert_allclose(fit.history["density"][-1], [wanted, wanted])
 
 
 def test_pruning_after_the_first_step(digits):
-    fit = small(prune=Prune(0.5, begin=1, end=1), epochs=0.1, trackers=[track.density()])
+    fit = small(
+        intervention=Intervention(prune=Prune(0.5, begin=1, end=1)),
+        epochs=0.1,
+        trackers=[track.density()],
+    )
     assert (fit.history["density"][-1] == 0.5).all()
 
 
 @pytest.mark.parametrize("norm", ["batch", "trajectory"])
 def test_layers_between_are_of_the_precision_of_the_network(digits, norm):
     net = MLP((64, 8, 8), laws.Gaussian(1.5), laws.Zero(), dtype="float64")
-    fit = small(net, norm=norm, epochs=0.2, networks=1)
+    fit = small(net, normalisation=Normalisation(norm), epochs=0.2, networks=1)
     assert {leaf.dtype for leaf in leaves(fit)} == {np.dtype(np.float64)}
 
 
@@ -272,9 +293,11 @@ def test_wrong_labels_are_as_many_as_asked_for():
 
 def test_random_labels_are_learnt_and_say_nothing(digits, held_out):
     x = (digits.images[:256], digits.labels[:256])
-    options = {"epochs": 150, "batch": 64, "test": held_out, "optimiser": optax.adam(3e-3)}
+    options = {"epochs": 150, "batch": 64, "test_data": held_out, "optimiser": optax.adam(3e-3)}
     net = MLP((64, 64, 64), laws.Gaussian(1.5), laws.Zero())
-    fit = small(net, x, label_noise=np.array([0.0, 1.0]), networks=1, **options)
+    fit = small(
+        net, x, intervention=Intervention(label_noise=np.array([0.0, 1.0])), networks=1, **options
+    )
     assert (fit.history["train_accuracy"][-1] > 0.95).all()
     test = fit.history["test_accuracy"][-1, :, 0]
     assert test[0] > 0.8
@@ -305,7 +328,8 @@ def test_convolutional_networks_train_both_ways(digits, held_out):
     layers = [Conv(4), Pool(2), Conv(8), Pool(2), Dense(16)]
     net = ConvNet((8, 8, 1), layers, laws.Gaussian(2**0.5), laws.Zero())
     fits = [
-        small(net, test=held_out, epochs=4, together=t, optimiser=FAST) for t in ("map", "vmap")
+        small(net, test_data=held_out, epochs=4, batching=t, optimiser=FAST)
+        for t in ("map", "vmap")
     ]
     assert (fits[0].history["test_accuracy"][-1] > 0.5).all()
     for a, b in zip(*(leaves(fit) for fit in fits), strict=True):
@@ -348,7 +372,10 @@ def test_trackers_find_what_the_package_finds(digits):
 def test_lengths_of_stages_with_normalisation_between_them(digits):
     x = digits.flat[:2].astype(np.float64)
     arc = curves.arc(*x)
-    fit = small(norm="batch", after=[1], trackers=[track.lengths(arc, points=2000)])
+    fit = small(
+        normalisation=Normalisation("batch", after=[1]),
+        trackers=[track.lengths(arc, points=2000)],
+    )
     model = fit.model(0)
     assert model.names == ("fc1", "bn1", "fc2")
     t = np.linspace(*arc.domain, 20_001)
@@ -368,7 +395,7 @@ def test_batch_norm_is_on_before_the_first_step(digits):
         return {}
 
     net = MLP((64, 8, 6), laws.Gaussian(3.0), laws.Gaussian(0.5))
-    small(net, norm="batch", trackers=[look], epochs=0.1)
+    small(net, normalisation=BATCH, trackers=[look], epochs=0.1)
     assert len(digits.labels) < 2000  # all of them count
     for params, model in seen:
         z = x = digits.flat.astype(np.float64)
@@ -386,25 +413,32 @@ def test_batch_norm_is_on_before_the_first_step(digits):
 WRONG = {
     "labels below 0": ({"examples": (np.zeros((4, 64)), np.array([0, 1, -1, 0]))}, "label -1"),
     "labels above": (
-        {"test": (np.zeros((4, 64)), np.array([0, 1, 12, 0]))}, "label 12: give classes from 0 to 9"
+        {"test_data": (np.zeros((4, 64)), np.array([0, 1, 12, 0]))},
+        "label 12: give classes from 0 to 9",
     ),
     "labels not whole": ({"examples": (np.zeros((4, 64)), np.zeros(4))}, "whole number"),
     "images": ({"examples": (np.zeros((4, 65)), np.zeros(4, int))}, r"\(64,\)"),
     "not finite": ({"examples": (np.full((4, 64), np.nan), np.zeros(4, int))}, r"examples\[0\]"),
     "no pair": ({"examples": np.zeros(3)}, r"give \(images, labels\)"),
-    "layer": ({"only": 3}, "net has 2 layers with weights: give 1 to 2"),
-    "layers": ({"only": 1.5}, "number of a layer"),
+    "layer": (
+        {"intervention": Intervention(train_layer=3)}, "net has 2 layers with weights: give 1 to 2"
+    ),
+    "intervention": ({"intervention": 0.5}, "intervention=0.5: give training.Intervention"),
     "batch": ({"batch": 5000}, "there are 1437 examples"),
-    "norm": ({"norm": "layer"}, "norm='layer'"),
-    "after": ({"norm": "batch", "after": [3]}, r"after\[0\]=3 and net has 2 layers"),
-    "after is a number": ({"norm": "batch", "after": 2}, "after=2: give numbers of layers"),
-    "after alone": ({"after": [1]}, "without norm"),
-    "label noise": ({"label_noise": 1.2}, "label_noise"),
-    "prune": ({"prune": 0.5}, "give Prune"),
-    "prune too late": ({"prune": Prune(0.5, 5, 30)}, "prune.end=30 and the run ends after 22"),
-    "records": ({"records": [0.5, 7]}, "give epochs from 0 to epochs=1"),
-    "together": ({"together": "scan"}, "together='scan'"),
-    "sweeps": ({"only": np.array([1, 2]), "label_noise": np.zeros(3)}, "do not broadcast"),
+    "norm": ({"normalisation": "batch"}, "give training.Normalisation"),
+    "after": (
+        {"normalisation": Normalisation("batch", after=[3])}, r"after\[0\]=3 and net has 2 layers"
+    ),
+    "prune too late": (
+        {"intervention": Intervention(prune=Prune(0.5, 5, 30))},
+        "prune.end=30 and the run ends after 22",
+    ),
+    "records": ({"record_at": [0.5, 7]}, "give epochs from 0 to epochs=1"),
+    "batching": ({"batching": "scan"}, "batching='scan'"),
+    "sweeps": (
+        {"intervention": Intervention(train_layer=np.array([1, 2]), label_noise=np.zeros(3))},
+        "do not broadcast",
+    ),
     "trackers": ({"trackers": [lambda now: {"a": np.zeros(3)}]}, "first axis is the 2 networks"),
 }  # fmt: skip
 
@@ -414,6 +448,43 @@ def test_wrong_arguments_are_named(case):
     options, words = WRONG[case]
     with pytest.raises(ValueError, match=words):
         small(**options)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Intervention(train_layer=1.5), "train_layer=1.5: give the number of a layer"),
+        (lambda: Intervention(train_layer=-1), "train_layer=-1: give the number of a layer"),
+        (lambda: Intervention(label_noise=1.2), "label_noise=1.2"),
+        (lambda: Intervention(prune=0.5), "prune=0.5: give Prune"),
+        (lambda: Normalisation("layer"), "kind='layer'"),
+        (lambda: Normalisation("batch", after=2), "after=2: give numbers of layers"),
+        (lambda: Normalisation("batch", after=(0,)), r"after\[0\]=0"),
+        (lambda: Normalisation("trajectory", weight=0), "weight=0"),
+    ],
+)
+def test_objects_that_gather_arguments_check_them(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"norm": "batch"}, "Normalisation"),
+        ({"after": (1,)}, "Normalisation"),
+        ({"weight": 0.1}, "Normalisation"),
+        ({"only": 1}, "train_layer"),
+        ({"label_noise": 0.5}, "Intervention"),
+        ({"prune": None}, "Intervention"),
+        ({"test": None}, "test_data="),
+        ({"records": 3}, "record_at="),
+        ({"together": "map"}, "batching="),
+    ],
+)
+def test_former_arguments_lead_to_their_names(old, new):
+    with pytest.raises(TypeError, match=f"takes no argument {next(iter(old))}=.*{new}"):
+        train(NET, datasets.load("digits"), key=KEY, **old)
 
 
 def test_wrong_arguments_of_interventions_are_named():
@@ -427,7 +498,7 @@ def test_wrong_arguments_of_interventions_are_named():
     with pytest.raises(ValueError, match="infinite line"):
         track.lengths(curves.line(np.zeros(3), np.ones(3), whole=True))
     with pytest.raises(ValueError, match="pieces_of"):
-        small(norm="batch", trackers=[track.distances(np.zeros((1, 64)))])
+        small(normalisation=BATCH, trackers=[track.distances(np.zeros((1, 64)))])
     fit = small(networks=1, epochs=0.1)
     with pytest.raises(ValueError, match=r"networks have shape \(1,\)"):
         fit.params(0, 0)

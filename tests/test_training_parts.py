@@ -10,6 +10,8 @@ from flax import nnx
 from jaxexpr import MLP, ConvNet, Dense, Pool, curves, exact, laws
 from jaxexpr.training import (
     Classifier,
+    Intervention,
+    Normalisation,
     Prune,
     TrajectoryRegularisation,
     add_noise,
@@ -93,7 +95,9 @@ def test_every_epoch_has_an_order_of_its_own(monkeypatch):
 
 def test_a_trajectory_penalty_has_its_weight_its_lambda_and_its_lengths():
     """The loss that is differentiated is cross-entropy + weight lambda length / original length."""
-    model = Classifier(NET, 3, key=KEY, norm="trajectory", after=(1,), weight=0.3)
+    model = Classifier(
+        NET, 3, key=KEY, normalisation=Normalisation("trajectory", after=(1,), weight=0.3)
+    )
     factor = 1.7
     model.stages[1].layer.scale[...] = jnp.asarray(factor, jnp.float32)
     graph, params, rest = split(model)
@@ -138,7 +142,7 @@ def test_a_polyline_has_the_length_of_its_sides():
 
 
 def test_batch_norm_follows_its_minibatches_with_momentum_nine_tenths():
-    model = Classifier(NET, 3, key=KEY, norm="batch", after=(1,))
+    model = Classifier(NET, 3, key=KEY, normalisation=Normalisation("batch", after=(1,)))
     w, b = (np.asarray(a, np.float64) for a in NET.init(KEY)[0])
     z = np.maximum(X @ w + b, 0)
     mean, var = np.zeros(7), np.ones(7)
@@ -233,8 +237,8 @@ def test_networks_of_a_sweep_in_their_order():
     """Cells lead, networks follow; a network of the same number has one key in all cells."""
     noise, only = np.array([[0.0], [0.5]]), np.array([0, 1, 2])
     wanted = Wanted(
-        net=NET, networks=2, classes=3, batch=10, optimiser=optax.sgd(0.1), prune=None, norm=None,
-        after=None, readout=None, weight=0.01, only=only, label_noise=noise,
+        net=NET, networks=2, classes=3, batch=10, optimiser=optax.sgd(0.1),
+        intervention=Intervention(train_layer=only, label_noise=noise),
     )  # fmt: skip
     assert wanted.sweep == (2, 3)
     drawn = wanted.draw(KEY)
@@ -262,10 +266,13 @@ def fit():
         track.density(),
     ]
     made = train(
-        NET, (X, Y), key=KEY, networks=3, batch=10, epochs=2.4, records=[0.4, 1.0, 1.6],
-        prune=Prune(np.array([0.25, 0.5]), begin=2, end=8, every=3),
-        label_noise=np.array([0.0, 1.0]), trackers=trackers, optimiser=optax.adam(0.03),
-        test=(X[:20], Y[:20]),
+        NET, (X, Y), key=KEY, networks=3, batch=10, epochs=2.4, record_at=[0.4, 1.0, 1.6],
+        intervention=Intervention(
+            prune=Prune(np.array([0.25, 0.5]), begin=2, end=8, every=3),
+            label_noise=np.array([0.0, 1.0]),
+        ),
+        trackers=trackers, optimiser=optax.adam(0.03),
+        test_data=(X[:20], Y[:20]),
     )  # fmt: skip
     return made, ends, lines
 
@@ -374,25 +381,25 @@ OTHERS = {
     "key": {"key": jax.random.key(6)},
     "networks": {"networks": 3},
     "epochs": {"epochs": 3},
-    "records": {"records": 7},
+    "records": {"record_at": 7},
     "batch": {"batch": 11},
     "optimiser": {"optimiser": optax.adam(2e-3)},
     "schedule": {"optimiser": optax.sgd(lambda count: 0.1 / (1 + count))},
     "other schedule": {"optimiser": optax.sgd(lambda count: 0.2 / (1 + count))},
-    "test": {"test": (X[:9], Y[:9])},
-    "other test": {"test": (X[:8], Y[:8])},
-    "norm": {"norm": "batch"},
-    "after": {"norm": "batch", "after": (1,)},
-    "trajectory": {"norm": "trajectory"},
-    "weight": {"norm": "trajectory", "weight": 0.02},
+    "test": {"test_data": (X[:9], Y[:9])},
+    "other test": {"test_data": (X[:8], Y[:8])},
+    "norm": {"normalisation": Normalisation("batch")},
+    "after": {"normalisation": Normalisation("batch", (1,))},
+    "trajectory": {"normalisation": Normalisation("trajectory")},
+    "weight": {"normalisation": Normalisation("trajectory", weight=0.02)},
     "readout": {"readout": laws.Gaussian(2.0)},
-    "only": {"only": 1},
-    "label noise": {"label_noise": 0.1},
-    "prune": {"prune": Prune(0.5, 1, 8)},
-    "prune, other steps": {"prune": Prune(0.5, 1, 9)},
-    "prune, 1 and 10, 1": {"prune": Prune(0.5, 1, 10, 1)},
-    "prune, 1 and 1, 01": {"prune": Prune(0.5, 1, 1, 1)},
-    "together": {"together": "vmap"},
+    "only": {"intervention": Intervention(1)},
+    "label noise": {"intervention": Intervention(label_noise=0.1)},
+    "prune": {"intervention": Intervention(prune=Prune(0.5, 1, 8))},
+    "prune, other steps": {"intervention": Intervention(prune=Prune(0.5, 1, 9))},
+    "prune, 1 and 10, 1": {"intervention": Intervention(prune=Prune(0.5, 1, 10, 1))},
+    "prune, 1 and 1, 01": {"intervention": Intervention(prune=Prune(0.5, 1, 1, 1))},
+    "batching": {"batching": "vmap"},
     "tracker": {"trackers": [track.weight_scale()]},
     "lengths": {"trackers": [track.lengths(LINE)]},
     "lengths, points": {"trackers": [track.lengths(LINE, points=7)]},
@@ -420,4 +427,4 @@ def test_records_are_where_they_are_asked_for():
 
 def test_labels_of_a_test_are_of_the_classes_that_are_trained():
     with pytest.raises(ValueError, match="holds the label 3: give classes from 0 to 2"):
-        train(NET, (X, Y), key=KEY, test=(X[:2], np.array([0, 3])))
+        train(NET, (X, Y), key=KEY, test_data=(X[:2], np.array([0, 3])))

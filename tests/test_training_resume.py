@@ -13,20 +13,21 @@ import optax
 import pytest
 
 from jaxexpr import MLP, Interrupted, datasets, laws
-from jaxexpr.training import Snapshot, checkpoints, parallel, track, train
+from jaxexpr.training import Intervention, Snapshot, checkpoints, parallel, track, train
 
 CODE = """
 import sys
 import jax, numpy as np
 from jaxexpr import MLP, datasets, laws
-from jaxexpr.training import track, train
+from jaxexpr.training import Intervention, Normalisation, track, train
 from jaxexpr.training import loop
 loop._SAVED_EVERY = 0.05
 net = MLP((64, 32, 32), laws.Gaussian(np.array([1.0, 1.5])), laws.Zero())
 fit = train(
     net, datasets.load("digits"), key=jax.random.key(0), networks=3, epochs=float(sys.argv[2]),
-    test=datasets.load("digits", "test"), trackers=[track.weight_scale()], norm="batch",
-    label_noise=0.2, checkpoint=sys.argv[1] or None,
+    test_data=datasets.load("digits", "test"), trackers=[track.weight_scale()],
+    normalisation=Normalisation("batch"), intervention=Intervention(label_noise=0.2),
+    checkpoint=sys.argv[1] or None,
 )
 values = {str(i): np.asarray(x) for i, x in enumerate(jax.tree.leaves(fit.last.values))}
 np.savez(sys.argv[3], **values, **fit.history)
@@ -64,7 +65,7 @@ def test_a_killed_run_ends_with_the_same_bits(tmp_path, root, compiled_once):
 
 
 def options(**changed):
-    given = {"key": jax.random.key(0), "epochs": 1, "records": 2, "networks": 2}
+    given = {"key": jax.random.key(0), "epochs": 1, "record_at": 2, "networks": 2}
     return given | changed
 
 
@@ -190,7 +191,8 @@ def test_another_run_or_a_damaged_file_is_refused(tmp_path):
     train(NET, digits, checkpoint=path, **options())
     other = MLP((64, 8), laws.Gaussian(1.6), laws.Zero())
     for net, changed in (
-        (other, {}), (NET, {"epochs": 2}), (NET, {"label_noise": 0.1}), (NET, {"batch": 64}),
+        (other, {}), (NET, {"epochs": 2}), (NET, {"batch": 64}),
+        (NET, {"intervention": Intervention(label_noise=0.1)}),
         (NET, {"key": jax.random.key(1)}),
     ):  # fmt: skip
         with pytest.raises(ValueError, match="belongs to another run"):

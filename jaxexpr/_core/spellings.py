@@ -199,7 +199,7 @@ INSTEAD = {
         "weights": "use weight_scale()",
         "sparsity": "use density()",
         "accuracy": (
-            "use the history: train records train_accuracy, and test_accuracy where test= is given"
+            "use the history: train records train_accuracy, and test_accuracy with test_data="
         ),
         "loss": "use the history: train records loss",
         "growth": "use measures(curve, probes=('growth',))",

@@ -163,6 +163,48 @@ class Prune:
 
 
 @explained
+@dataclasses.dataclass(frozen=True)
+class Intervention:
+    """What is done to networks, or to their labels, while they are trained.
+
+    Parameters
+    ----------
+    train_layer : number of the one layer with weights that is trained, 1 the first; the rest, with
+        the read-out, stays as it was drawn. 0 is all. An array is a sweep.
+    label_noise : share of the labels that are replaced by random ones, see ``wrong_labels``. An
+        array is a sweep.
+    prune : magnitude pruning.
+
+    Raises
+    ------
+    ValueError
+        for layers that are no whole numbers, shares outside [0, 1], and another kind of `prune`.
+
+    Examples
+    --------
+    >>> Intervention(label_noise=0.5)
+    Intervention(train_layer=None, label_noise=0.5, prune=None)
+    """
+
+    train_layer: Any = None
+    label_noise: Any = None
+    prune: Prune | None = None
+
+    def __post_init__(self) -> None:
+        if self.train_layer is not None:
+            numbers = np.asarray(self.train_layer)
+            if not np.issubdtype(numbers.dtype, np.integer) or numbers.min(initial=0) < 0:
+                raise ValueError(
+                    f"train_layer={checks.shown(self.train_layer)}: give the number of a layer "
+                    "with weights, 1 the first, or 0 for all"
+                )
+        if self.label_noise is not None:
+            checks.fraction("label_noise", self.label_noise)
+        if self.prune is not None and not isinstance(self.prune, Prune):
+            raise ValueError(f"prune={checks.shown(self.prune)}: give Prune(density, begin, end)")
+
+
+@explained
 def wrong_labels(labels: jax.Array, fraction: Any, classes: int, key: jax.Array) -> jax.Array:
     """Replace labels, each with probability `fraction`, by a class drawn from all of them.
 

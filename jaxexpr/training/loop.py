@@ -23,8 +23,8 @@ from jaxexpr.ensemble.runner import Interrupted
 from jaxexpr.networks import Network
 from jaxexpr.training import checkpoints, parallel, track
 from jaxexpr.training.examples import Examples, as_examples
-from jaxexpr.training.interventions import Prune
-from jaxexpr.training.models import placed_norms
+from jaxexpr.training.interventions import Intervention
+from jaxexpr.training.models import Normalisation, as_normalisation
 from jaxexpr.training.setup import Drawn, Wanted
 from jaxexpr.training.snapshots import Fit, Snapshot
 from jaxexpr.training.steps import State
@@ -42,9 +42,18 @@ _ADAM = optax.adam(1e-3)  # one for all runs: a step is compiled for its optimis
 @advised(
     loss="it minimises the cross-entropy; for another loss write your own loop and use "
     "exact.pieces_of or measure on its model",
-    every="give records=[...] in epochs; an epoch is N // batch steps",
+    every="give record_at=[...] in epochs; an epoch is N // batch steps",
     model="give net=MLP(...) or ConvNet(...)",
     metrics="give trackers=[...]",
+    norm="give normalisation=training.Normalisation('batch')",
+    after="give normalisation=training.Normalisation('batch', after=(2, 6))",
+    weight="give normalisation=training.Normalisation('trajectory', weight=0.01)",
+    only="give intervention=training.Intervention(train_layer=3)",
+    label_noise="give intervention=training.Intervention(label_noise=0.5)",
+    prune="give intervention=training.Intervention(prune=training.Prune(...))",
+    test="give test_data=(images, labels)",
+    records="give record_at=20, or epochs",
+    together="give batching='vmap' or 'map'",
 )
 def train(
     net: Network,
@@ -55,17 +64,13 @@ def train(
     epochs: float = 10.0,
     batch: int = 128,
     optimiser: optax.GradientTransformation | None = None,
-    test: Any = None,
-    norm: str | None = None,
-    after: Sequence[int] | None = None,
+    test_data: Any = None,
     readout: laws.Law | None = None,
-    weight: float = 0.01,
-    only: Any = None,
-    label_noise: Any = None,
-    prune: Prune | None = None,
+    normalisation: Normalisation | None = None,
+    intervention: Intervention | None = None,
     trackers: Sequence[Tracker] = (),
-    records: int | Sequence[float] = 20,
-    together: str | None = None,
+    record_at: int | Sequence[float] = 20,
+    batching: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Progress = None,
     title: str = "training",
@@ -78,7 +83,7 @@ def train(
     Parameters
     ----------
     net : ``MLP`` or ``ConvNet``: the hidden layers. Arrays in its laws are a sweep, and so are
-        arrays in `readout`, `only`, `label_noise` and ``prune.density``; they broadcast together.
+        arrays in `readout` and `intervention`; they broadcast together.
         Weights that a ``Sparse`` law leaves out stay 0.
     examples : ``(images, labels)``, such as ``datasets.load("mnist")``: images ``(N,) +
         input_shape`` or that many numbers each, labels ``(N,)`` from 0 on.
@@ -87,17 +92,15 @@ def train(
     epochs : passes through the examples; parts of one are allowed.
     batch : examples a step. Those that do not fill a minibatch wait for another epoch.
     optimiser : of Optax; Adam at 1e-3 unless said.
-    test : as `examples`, for the test accuracy; without it none is recorded.
-    norm, after, readout, weight : as of ``Classifier``. Running means and variances of batch
-        normalisation begin as those of the first 2,000 examples that the network will be shown.
-    only : number of the one layer with weights that is trained, from 1 on; the rest, with the
-        read-out, stays as it was drawn. 0 is all.
-    label_noise : share of the labels that are replaced by random ones, see ``wrong_labels``.
-    prune : magnitude pruning while training.
+    test_data : as `examples`, for the test accuracy; without it none is recorded.
+    readout : law of the read-out's weights, as for ``Classifier``.
+    normalisation : between the layers. Running means and variances of batch normalisation begin as
+        those of the first 2,000 examples that the network will be shown.
+    intervention : one layer trained alone, labels replaced, weights pruned.
     trackers : functions of a ``Snapshot``, called at each record; each returns names and arrays
         whose first axis is the networks. See ``jaxexpr.training.track``.
-    records : how many, evenly spaced, beside the one before training; or the epochs of the records.
-    together : ``"vmap"``, all networks in each operation, or ``"map"``, one network after the
+    record_at : how many records, evenly spaced, beside the one before training; or their epochs.
+    batching : ``"vmap"``, all networks in each operation, or ``"map"``, one network after the
         other; the faster of the two on this backend unless said.
     checkpoint : file in which the run is kept, every few seconds and at its end; a run that finds
         it goes on from there and ends with the same bits as if it had never stopped. A run with
@@ -122,7 +125,7 @@ def train(
     >>> from jaxexpr import MLP, datasets
     >>> net = MLP((64, 32, 32), laws.Gaussian(1.5), laws.Zero())
     >>> digits = datasets.load("digits")
-    >>> fit = train(net, digits, key=jax.random.key(0), networks=2, epochs=2, records=2)
+    >>> fit = train(net, digits, key=jax.random.key(0), networks=2, epochs=2, record_at=2)
     >>> fit.history["loss"].shape, fit.params(1)[0][0].shape
     ((3, 2), (64, 32))
     """
@@ -134,13 +137,15 @@ def train(
     checks.random_key("key", key)
     given = as_examples("examples", examples, net)
     classes = int(given.labels.max()) + 1
-    held_out = None if test is None else as_examples("test", test, net, classes=classes)
+    held_out = None
+    if test_data is not None:
+        held_out = as_examples("test_data", test_data, net, classes=classes)
     batch = checks.integer("batch", batch)
     if batch > len(given.labels):
         raise ValueError(f"batch={batch} and there are {len(given.labels)} examples: give fewer")
-    if prune is not None and not isinstance(prune, Prune):
-        raise ValueError(f"prune={checks.shown(prune)}: give Prune(density, begin, end)")
-    placed_norms(net, norm, after)
+    between, changes = as_normalisation(normalisation), _intervention(intervention, net)
+    if between is not None:
+        between.places(net)
     _optimises(optimiser)
     trackers = _trackers(trackers)
     path = None if checkpoint is None else checks.path("checkpoint", checkpoint)
@@ -151,33 +156,29 @@ def train(
         classes=classes,
         batch=batch,
         optimiser=_ADAM if optimiser is None else optimiser,
-        prune=prune,
-        norm=norm,
-        after=None if after is None else tuple(after),
+        normalisation=between,
         readout=readout,
-        weight=checks.positive("weight", weight),
-        only=None if only is None else _layers(only, net),
-        label_noise=None if label_noise is None else checks.fraction("label_noise", label_noise),
+        intervention=changes,
     )
     shape = (*wanted.sweep, wanted.networks)
     an_epoch = len(given.labels) // batch
-    stops = _stops(epochs, records, an_epoch)
+    stops, prune = _stops(epochs, record_at, an_epoch), changes.prune
     if prune is not None and prune.end > stops[-1]:
         raise ValueError(
             f"prune.end={prune.end} and the run ends after {stops[-1]} steps: give fewer, or more "
             "epochs"
         )
-    together = parallel.chosen(together)
+    batching = parallel.chosen(batching)
     with precision(net.dtype), Bar(int(stops[-1]), title, progress, unit="steps") as bar:
         try:
             drawn = wanted.draw(key)
             start = checkpoints.Place(0, drawn.state, (), dict.fromkeys(_SPENT, 0.0))
-            run = _Run(net, shape, drawn, given, held_out, stops, trackers, together)
+            run = _Run(net, shape, drawn, given, held_out, stops, trackers, batching)
             if path is None:
                 return run.to_the_end(start, lambda place: None, bar)
             key_data = (str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key)))
             looks = [_identity(tracker) for tracker in trackers]
-            mark = digest(FORMAT, wanted, key_data, given, held_out, stops, looks, together)
+            mark = digest(FORMAT, wanted, key_data, given, held_out, stops, looks, batching)
             if path.exists():
                 start = checkpoints.load(path, mark, start)
                 bar.resumed(start.done, int(stops[-1]))
@@ -226,31 +227,35 @@ def _identity(tracker: Tracker) -> str:
     return str(getattr(tracker, "identity", name))
 
 
-def _layers(only: Any, net: Network) -> Any:
-    """Check numbers of layers with weights."""
-    count = sum(hasattr(op, "fan_in") for op in net.ops)
-    numbers = np.asarray(only)
-    if not np.issubdtype(numbers.dtype, np.integer):
-        raise ValueError(f"only={checks.shown(only)}: give the number of a layer, 1 to {count}")
-    if numbers.min(initial=0) < 0 or numbers.max(initial=0) > count:
+def _intervention(value: Any, net: Network) -> Intervention:
+    """Check what is done, and that the layer is one of the network."""
+    if value is None:
+        return Intervention()
+    if not isinstance(value, Intervention):
         raise ValueError(
-            f"only={checks.shown(only)} and net has {count} layers with weights: give 1 to "
-            f"{count}, or 0 for all"
+            f"intervention={checks.shown(value)}: give training.Intervention(label_noise=0.5), for "
+            "instance"
         )
-    return numbers
+    count = sum(hasattr(op, "fan_in") for op in net.ops)
+    if value.train_layer is not None and np.max(value.train_layer) > count:
+        raise ValueError(
+            f"train_layer={checks.shown(value.train_layer)} and net has {count} layers with "
+            f"weights: give 1 to {count}, or 0 for all"
+        )
+    return value
 
 
-def _stops(epochs: Any, records: Any, an_epoch: int) -> np.ndarray:
+def _stops(epochs: Any, record_at: Any, an_epoch: int) -> np.ndarray:
     """Steps of the records, 0 and the last among them."""
     total = max(round(checks.positive("epochs", epochs) * an_epoch), 1)
-    if isinstance(records, int | np.integer):
-        wanted = np.linspace(0, total, checks.integer("records", records) + 1)
+    if isinstance(record_at, int | np.integer):
+        wanted = np.linspace(0, total, checks.integer("record_at", record_at) + 1)
     else:
-        found = np.asarray(checks.sequence("records", records)) * an_epoch
+        found = np.asarray(checks.sequence("record_at", record_at)) * an_epoch
         if found.min(initial=0) < 0 or found.max(initial=0) > total + 0.5:
             raise ValueError(
-                f"records={checks.shown(records)}: give epochs from 0 to epochs={epochs}, each of "
-                f"{an_epoch} steps"
+                f"record_at={checks.shown(record_at)}: give epochs from 0 to epochs={epochs}, each "
+                f"of {an_epoch} steps"
             )
         wanted = np.concatenate([[0], found, [total]])
     return np.unique(np.round(wanted).astype(int))
@@ -268,14 +273,14 @@ class _Run:
         test: Examples | None,
         stops: np.ndarray,
         trackers: tuple[Tracker, ...],
-        together: str,
+        batching: str,
     ) -> None:
         self._net, self._shape = net, shape
         self._plan, self._held = drawn.plan, drawn.held
         self._images = jnp.asarray(given.images, net.dtype)
         self._labels = jnp.asarray(given.labels)
         self._test, self._stops, self._trackers = test, stops, trackers
-        self._advance = parallel.Advance(drawn.plan, drawn.held, together)
+        self._advance = parallel.Advance(drawn.plan, drawn.held, batching)
         self._count, self._compiled = self._advance.count, False
         self.an_epoch = len(given.labels) // drawn.plan.batch
 

@@ -7,7 +7,7 @@ network is the same object as a random one: ``params`` of its hidden layers go i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
 from typing import Any
 
 import jax
@@ -24,8 +24,58 @@ from jaxexpr.networks import LayerSpec, Network
 from jaxexpr.params import Params
 from jaxexpr.training.regularise import TrajectoryRegularisation
 
-NORMS = ("batch", "trajectory")
 CIFAR10_NORMS = (2, 6, 8, 9)  # after c2, c5, fc1 and fc2 of ``cifar10_convnet``
+
+
+@explained
+@dataclasses.dataclass(frozen=True)
+class Normalisation:
+    """What stands between the layers of a network that is trained, and acts on activations.
+
+    Parameters
+    ----------
+    kind : ``"batch"`` (batch normalisation), or ``"trajectory"``: the trajectory regularisation of
+        Raghu et al. 2017, section 3.3.
+    after : numbers of the layers that it follows, 1 the first; all with weights unless said.
+    weight : factor of the trajectory regularisation in the loss.
+
+    Raises
+    ------
+    ValueError
+        naming the argument.
+
+    Examples
+    --------
+    >>> Normalisation("batch", after=(2, 6))
+    Normalisation(kind='batch', after=(2, 6), weight=0.01)
+    """
+
+    kind: str
+    after: tuple[int, ...] | None = None
+    weight: float = 0.01
+
+    def __post_init__(self) -> None:
+        checks.one_of("kind", self.kind, ("batch", "trajectory"))
+        checks.positive("weight", self.weight)
+        if self.after is None:
+            return
+        if np.ndim(self.after) != 1:
+            raise ValueError(
+                f"after={checks.shown(self.after)}: give numbers of layers, such as (2, 6)"
+            )
+        numbers = tuple(checks.integer(f"after[{i}]", n) for i, n in enumerate(self.after))
+        object.__setattr__(self, "after", numbers)
+
+    def places(self, net: Network) -> tuple[int, ...]:
+        """Numbers of the layers of `net` that it follows."""
+        if self.after is None:
+            return tuple(i for i, op in enumerate(net.ops, start=1) if hasattr(op, "fan_in"))
+        for i, place in enumerate(self.after):
+            if place > net.depth:
+                raise ValueError(
+                    f"after[{i}]={place} and net has {net.depth} layers: give 1 to {net.depth}"
+                )
+        return self.after
 
 
 class Weighted(nnx.Module):
@@ -91,11 +141,8 @@ class Classifier(nnx.Module):
     net : an ``MLP`` or ``ConvNet`` without a sweep; its laws draw the hidden layers.
     classes : number of logits.
     key : of the draw. The hidden layers are those of ``net.init(key)``.
-    norm : None, ``"batch"`` (batch normalisation) or ``"trajectory"`` (trajectory regularisation).
-    after : numbers of the layers of `net`, from 1 on, that a layer of that kind follows (it acts on
-        the activations); all layers with weights unless said.
+    normalisation : between its layers, if any.
     readout : law of the read-out's weights, divided by ``sqrt(fan_in)``; its biases start at 0.
-    weight : factor of the regularisation in the loss.
 
     Raises
     ------
@@ -106,7 +153,8 @@ class Classifier(nnx.Module):
     --------
     >>> from jaxexpr import MLP, laws
     >>> net = MLP((4, 8, 8), laws.Gaussian(1.5), laws.Zero())
-    >>> model = Classifier(net, 3, key=jax.random.key(0), norm="batch", after=(1,))
+    >>> between = Normalisation("batch", after=(1,))
+    >>> model = Classifier(net, 3, key=jax.random.key(0), normalisation=between)
     >>> model.names
     ('fc1', 'bn1', 'fc2')
     >>> model(jnp.ones((5, 4))).shape
@@ -120,17 +168,16 @@ class Classifier(nnx.Module):
         classes: int,
         *,
         key: jax.Array,
-        norm: str | None = None,
-        after: Sequence[int] | None = None,
+        normalisation: Normalisation | None = None,
         readout: laws.Law | None = None,
-        weight: float = 0.01,
     ) -> None:
         if not isinstance(net, Network) or net.sweep_shape:
             raise ValueError(
                 f"net={checks.shown(net)}: give an MLP or a ConvNet without arrays in its laws"
             )
         classes = checks.integer("classes", classes)
-        places, dtype = placed_norms(net, norm, after), jnp.dtype(net.dtype)
+        between, dtype = as_normalisation(normalisation), jnp.dtype(net.dtype)
+        places = () if between is None else between.places(net)
         left = list(net.init(key))
         stages: list[nnx.Module] = []
         for number, op in enumerate(net.ops, start=1):
@@ -138,9 +185,10 @@ class Classifier(nnx.Module):
                 stages.append(Pooling(op))
             else:
                 stages.append(Weighted(op, net.activation, *left.pop(0)))
-            if number in places:
+            if between is not None and number in places:
+                batch = between.kind == "batch"
                 stages.append(
-                    Normalised(op, dtype) if norm == "batch" else Regularised(weight, dtype)
+                    Normalised(op, dtype) if batch else Regularised(between.weight, dtype)
                 )
         self.stages = nnx.List(stages)
         self.names = _names(stages)
@@ -172,26 +220,14 @@ class Classifier(nnx.Module):
         return self.readout(self.images(x)[-1], x)
 
 
-def placed_norms(net: Network, norm: str | None, after: Sequence[int] | None) -> tuple[int, ...]:
-    """Return the numbers of the layers that normalisation or regularisation follows, checked."""
-    if norm is None:
-        if after is not None:
-            raise ValueError(
-                f"after={checks.shown(after)} without norm: say norm='batch' or 'trajectory'"
-            )
-        return ()
-    checks.one_of("norm", norm, NORMS)
-    if after is None:
-        return tuple(i for i, op in enumerate(net.ops, start=1) if hasattr(op, "fan_in"))
-    if np.ndim(after) != 1:
-        raise ValueError(f"after={checks.shown(after)}: give numbers of layers, such as (2, 6)")
-    places = tuple(checks.integer(f"after[{i}]", n) for i, n in enumerate(after))
-    for i, place in enumerate(places):
-        if place > net.depth:
-            raise ValueError(
-                f"after[{i}]={place} and net has {net.depth} layers: give 1 to {net.depth}"
-            )
-    return places
+def as_normalisation(value: Any) -> Normalisation | None:
+    """Return `value` if it is a ``Normalisation`` or None."""
+    if value is not None and not isinstance(value, Normalisation):
+        raise ValueError(
+            f"normalisation={checks.shown(value)}: give training.Normalisation('batch') or "
+            "Normalisation('trajectory')"
+        )
+    return value
 
 
 def _names(stages: list[Any]) -> tuple[str, ...]:

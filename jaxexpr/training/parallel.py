@@ -22,13 +22,13 @@ from jaxexpr.params import Params
 from jaxexpr.training.models import hidden, with_hidden
 from jaxexpr.training.steps import Held, Plan, State, calibrated, epoch, tested
 
-TOGETHER = ("vmap", "map")
+BATCHINGS = ("vmap", "map")
 
 
-def chosen(together: Any) -> str:
+def chosen(batching: Any) -> str:
     """Return how networks are trained side by side, checked."""
-    if together is not None:
-        return checks.one_of("together", together, TOGETHER)
+    if batching is not None:
+        return checks.one_of("batching", batching, BATCHINGS)
     return "map" if jax.default_backend() == "cpu" else "vmap"
 
 
@@ -39,13 +39,13 @@ class Advance:
     devices; on one CPU, a loop over them is split over its cores.
     """
 
-    def __init__(self, plan: Plan, held: Held, together: str) -> None:
+    def __init__(self, plan: Plan, held: Held, batching: str) -> None:
         self.count = len(held.only)
         devices = tuple(jax.local_devices())
         if self.count % len(devices):
             devices = devices[:1]
-        self._advance = _advancing(plan, together, devices)
-        looped = len(devices) == 1 and together == "map" and devices[0].platform == "cpu"
+        self._advance = _advancing(plan, batching, devices)
+        looped = len(devices) == 1 and batching == "map" and devices[0].platform == "cpu"
         self._threads = threads.cores() if looped else 1
         self._held = threads.shares(held, self._threads)
 
@@ -65,14 +65,14 @@ class Advance:
 
 
 @functools.lru_cache(maxsize=16)
-def _advancing(plan: Plan, together: str, devices: tuple[Any, ...]) -> Callable[..., State]:
+def _advancing(plan: Plan, batching: str, devices: tuple[Any, ...]) -> Callable[..., State]:
     def advance(
         held: Held, state: State, images: Any, labels: Any, number: Any, first: Any, last: Any
     ) -> State:
         def one(held: Held, state: State) -> State:
             return epoch(plan, held, state, images, labels, number, first, last)
 
-        if together == "vmap":
+        if batching == "vmap":
             return jax.vmap(one)(held, state)
         return lax.map(lambda own: one(*own), (held, state))
 

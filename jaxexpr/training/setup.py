@@ -13,8 +13,8 @@ from flax import nnx
 
 from jaxexpr import laws
 from jaxexpr.networks import Network
-from jaxexpr.training.interventions import Prune
-from jaxexpr.training.models import Classifier
+from jaxexpr.training.interventions import Intervention
+from jaxexpr.training.models import Classifier, Normalisation
 from jaxexpr.training.steps import Held, Plan, State, begin, steps_with
 
 
@@ -33,9 +33,9 @@ class Wanted:
     Attributes
     ----------
     net, networks : of each cell of the sweep, so many.
-    classes, batch, optimiser, prune : as of ``Plan``.
-    norm, after, readout, weight : as of ``Classifier``.
-    only, label_noise : as of ``train``; None where there is nothing of the kind.
+    classes, batch, optimiser : as for ``Plan``.
+    normalisation, readout : as for ``Classifier``.
+    intervention : as for ``train``.
     """
 
     net: Network
@@ -43,20 +43,18 @@ class Wanted:
     classes: int
     batch: int
     optimiser: optax.GradientTransformation
-    prune: Prune | None
-    norm: str | None
-    after: tuple[int, ...] | None
-    readout: laws.Law | None
-    weight: float
-    only: Any
-    label_noise: Any
+    normalisation: Normalisation | None = None
+    readout: laws.Law | None = None
+    intervention: Intervention = Intervention()
 
     @property
     def _swept(self) -> dict[str, Any]:
+        layer, noise = self.intervention.train_layer, self.intervention.label_noise
+        prune = self.intervention.prune
         return {
-            "only": 0 if self.only is None else self.only,
-            "label_noise": 0.0 if self.label_noise is None else self.label_noise,
-            "prune.density": 1.0 if self.prune is None else self.prune.density,
+            "train_layer": 0 if layer is None else layer,
+            "label_noise": 0.0 if noise is None else noise,
+            "prune.density": 1.0 if prune is None else prune.density,
         }
 
     @property
@@ -79,10 +77,8 @@ class Wanted:
             net,
             self.classes,
             key=key,
-            norm=self.norm,
-            after=self.after,
+            normalisation=self.normalisation,
             readout=readout,
-            weight=self.weight,
         )
 
     def draw(self, key: jax.Array) -> Drawn:
@@ -98,14 +94,15 @@ class Wanted:
         net, readout = jax.tree.unflatten(tree, [np.reshape(leaf, -1)[0] for leaf in leaves])
         sample = self.model(net, readout, key)
         steps_with(self.optimiser, sample)
+        prune = self.intervention.prune
         plan = Plan(
             nnx.graphdef(sample),
             self.optimiser,
             self.batch,
             self.classes,
-            freezes=self.only is not None,
-            noisy=self.label_noise is not None,
-            prune=None if self.prune is None else dataclasses.replace(self.prune, density=1.0),
+            freezes=self.intervention.train_layer is not None,
+            noisy=self.intervention.label_noise is not None,
+            prune=None if prune is None else dataclasses.replace(prune, density=1.0),
         )
 
         def one(cell: list[jax.Array], own: jax.Array) -> State:
@@ -124,7 +121,7 @@ class Wanted:
         own = jax.vmap(lambda k: jax.random.fold_in(k, np.uint32(0)))(keys)
         held = Held(
             jnp.tile(own, cells),
-            each("only", jnp.int32),
+            each("train_layer", jnp.int32),
             each("label_noise", jnp.float32),
             each("prune.density", jnp.float32),
         )

@@ -51,7 +51,7 @@ class Snapshot:
     def network(self, index: int) -> Params:
         """``(W, b)`` of each hidden layer of one network, NumPy float64: for exact counts.
 
-        Layers alone: with `norm` the network is more than they, see ``model``.
+        Layers alone: with a normalisation the network is more than they, see ``model``.
         """
         return jax.tree.map(lambda x: x[index], self.networks)
 
@@ -115,7 +115,7 @@ class Fit:
     def params(self, *index: int) -> Params:
         """``(W, b)`` of each hidden layer of one trained network, NumPy in its precision.
 
-        Layers alone: with `norm` the network is more than they, see ``model``.
+        Layers alone: with a normalisation the network is more than they, see ``model``.
         ``fit.params(0)``, or ``fit.params(2, 0)`` for the first network of a sweep's third cell.
         """
         return jax.tree.map(lambda x: np.asarray(x[self._flat(index)]), self.last.params)

@@ -251,9 +251,9 @@ def _alone(now: Snapshot, what: str) -> None:
     """Refuse networks that are more than their layers."""
     if jax.tree.leaves(now.values[1]):
         raise ValueError(
-            f"track.{what} measures layers with weights, and this network has norm= between them: "
-            "use track.lengths, or jaxexpr.exact.pieces_of with snapshot.model(i) in a tracker of "
-            "your own"
+            f"track.{what} measures layers with weights, and this network has a normalisation "
+            "between them: use track.lengths, or jaxexpr.exact.pieces_of with snapshot.model(i) in "
+            "a tracker of your own"
         )
 
 
