@@ -61,7 +61,7 @@ def test_room_grows_for_the_networks_that_lack_it(depth, memory, monkeypatch):
     tried, run = [], counting._run
 
     def watched(params, **options):
-        tried.append((options["plan"][-1].size, options["parts"]))
+        tried.append((options["blocks"][-1].size, options["splits"]))
         return run(params, **options)
 
     monkeypatch.setattr(counting, "_run", watched)

@@ -18,7 +18,7 @@ from jaxexpr.exact.along_curves import (
     segments,
     traverse,
 )
-from jaxexpr.exact.along_curves.capacity import Block, caps, lacks
+from jaxexpr.exact.along_curves.capacity import Block, Capacity, caps
 
 ANGLES = np.array([0.0, np.pi / 2, np.pi, 1.5 * np.pi, 0.3, np.arccos(0.6), 2.0, 4.4])
 UNIT_CIRCLE = curves.circle([1.0, 0.0], [0.0, 1.0])
@@ -222,8 +222,8 @@ def test_breakpoints_of_semicircles_are_in_turns():
     np.testing.assert_allclose(h, 0, atol=1e-14)
 
 
-def test_what_stretches_say_together():
-    """Lengths in units of their own; changes where stretches meet, by the lowest layer."""
+def test_results_of_segments_add_up():
+    """Lengths in units of their own; changes where segments meet, by the lowest layer."""
     r = np.random.default_rng(3)
     depth, exponents = 3, np.array([[0, 5, -7], [3, -2, 60], [1, 1, 0]], np.int32)
     reals = {name: r.uniform(1, 2, (3, depth)) for name in traverse.Totals._fields}
@@ -234,9 +234,9 @@ def test_what_stretches_say_together():
     totals = totals._replace(exponent=jnp.asarray(exponents))
     first = np.zeros((3, depth, 2), np.uint32)
     last = np.zeros((3, depth, 2), np.uint32)
-    last[0, 1, 0] = 0b101  # two units of the second layer where the first stretches meet
+    last[0, 1, 0] = 0b101  # two units of the second layer where the first segments meet
     first[2, 2, 1], last[1, 2, 1] = 0b110, 0b011  # and two of the third at the other joint
-    said = traverse.Said(
+    said = traverse.SegmentResult(
         totals, [jnp.asarray(first)], [jnp.asarray(last)], jnp.zeros(()), jnp.zeros(()), ()
     )
     found, made = traverse.total(said)
@@ -249,7 +249,7 @@ def test_what_stretches_say_together():
     assert found.pieces.tolist() == (told["pieces"].sum(axis=0) + [1, 2, 3]).tolist()
 
 
-def test_stretches_hold_the_points_of_their_curve(rng):
+def test_segments_hold_the_points_of_their_curve(rng):
     a, b, c = rng.normal(size=(3, 4))
     for curve in (
         curves.arc(a, b),
@@ -281,16 +281,19 @@ def test_parts_of_an_infinite_line_meet(rng):
     assert other.tolist() == [1, 0]
 
 
-def test_room_that_was_too_small_is_said():
-    plan = (Block(0, 2, 4, 10), Block(2, 1, 8, 20))
-    assert caps(plan).tolist() == [[4, 10], [4, 10], [8, 20]]
+def test_overflow_is_noticed_in_every_layer():
+    blocks = (Block(0, 2, 4, 10), Block(2, 1, 8, 20))
+    sizes = Capacity(blocks)
+    assert caps(blocks).tolist() == [[4, 10], [4, 10], [8, 20]]
     enough = np.array([[4, 10], [3, 9], [8, 20]])
-    assert not lacks(plan, enough)
+    assert not sizes.overflowed(enough)
     for layer in range(3):
         for what in range(2):
             more = enough.copy()
-            more[layer, what] = caps(plan)[layer, what] + 1
-            assert lacks(plan, np.stack([enough, more])).tolist() == [False, True]
+            more[layer, what] = caps(blocks)[layer, what] + 1
+            assert sizes.overflowed(np.stack([enough, more])).tolist() == [False, True]
+    # A last layer whose crossings are counted requires nothing.
+    assert not sizes.overflowed(np.concatenate([enough, [[99, 99]]]))
 
 
 # Crossings that are only counted
@@ -381,7 +384,7 @@ def test_sign_changes_of_readouts_on_pieces_of_an_arc(exponent):
         assert np.isinf(times[seen.size :]).all()
         twice += seen.size > 1
     assert twice > 5
-    # Too little room is said by the number, and the first flips are kept.
+    # Too small a capacity is told by the number, and the first flips are kept.
     short = jax.jit(label_changes.sign_changes, static_argnums=3)(
         made, jnp.asarray(weights), jnp.asarray(biases), 1
     )

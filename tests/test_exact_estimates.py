@@ -6,10 +6,10 @@ import pytest
 
 from jaxexpr import MLP, crossings, curves, estimate, kernel, laws, measure
 from jaxexpr._core.precision import precision
-from jaxexpr.exact.along_curves.capacity import Block, grown, lacks, shortened, widened
+from jaxexpr.exact.along_curves.capacity import Block, Capacity, grown, shortened
 from jaxexpr.exact.along_curves.solve import pieces
 from jaxexpr.measurement import plan
-from jaxexpr.measurement.capacity_guess import first_room
+from jaxexpr.measurement.capacity_guess import initial_capacity
 from jaxexpr.measurement.exact_pass import measured
 
 KEY = jax.random.key(11)
@@ -77,10 +77,10 @@ def test_kernel_measure_and_pieces_see_one_network():
 
 def test_networks_that_need_more_room_are_measured_again(monkeypatch):
     def small(*arguments, **options):
-        room = first_room(*arguments, **options)
-        return room._replace(plan=tuple(b._replace(new=8, size=10) for b in room.plan))
+        sizes = initial_capacity(*arguments, **options)
+        return sizes._replace(blocks=tuple(b._replace(new=8, size=10) for b in sizes.blocks))
 
-    monkeypatch.setattr(plan, "first_room", small)
+    monkeypatch.setattr(plan, "initial_capacity", small)
     net = MLP((16, 16, 16), laws.Gaussian(8.0), laws.Gaussian(1.0), "hard_tanh", dtype="float64")
     curve = curves.line(*4 * np.random.default_rng(1).normal(size=(2, 16)))
     found = estimate(net, curve, key=KEY, draws=12, probes=COUNTS, method="exact")
@@ -119,20 +119,20 @@ def test_a_curve_is_cut_where_memory_is_short_and_says_so(kind):
 def test_parts_have_room_for_any_number_of_pieces():
     net = MLP((16, 48, 48), laws.Gaussian(1.5), laws.Gaussian(0.5), dtype="float64")
     curve = curves.polyline(3 * np.random.default_rng(2).normal(size=(9, 16)))
-    ample = first_room(net, curve)
-    small = ample._replace(plan=shortened(ample.plan, 24), cut=True)
+    ample = initial_capacity(net, curve)
+    small = ample._replace(blocks=shortened(ample.blocks, 24), in_parts=True)
     made = []
-    for room in (ample, small):
+    for sizes in (ample, small):
 
-        def run(key, room=room):
-            found, _, needed = measured(net, key, curve, room, (0.5,))
-            return {str(name): value for name, (value, _) in found.items()}, needed
+        def run(key, sizes=sizes):
+            found, _, required = measured(net, key, curve, sizes, (0.5,))
+            return {str(name): value for name, (value, _) in found.items()}, required
 
         with precision(net.dtype):
             made.append(jax.tree.map(np.asarray, jax.jit(run)(KEY)))
-        assert not lacks(room.plan, made[-1][1])
+        assert not sizes.overflowed(made[-1][1])
     (whole, _), (parts, _) = made
-    assert whole["pieces"][-1] > 8 * small.plan[-1].size
+    assert whole["pieces"][-1] > 8 * small.rows
     for name in ("transitions", "pieces", "0.5"):
         np.testing.assert_array_equal(parts[name], whole[name])
     np.testing.assert_allclose(parts["length"], whole["length"], rtol=1e-12)
@@ -153,19 +153,29 @@ def test_more_crossings_at_one_point_than_there_was_room_for(name, far):
 
 
 def test_crossings_at_one_point_ask_for_few_rows():
-    plan = (Block(0, 1, 8, 8), Block(1, 1, 32, 40), Block(2, 1, 32, 80))
+    blocks = (Block(0, 1, 8, 8), Block(1, 1, 32, 40), Block(2, 1, 32, 80))
     at_one_point = np.array([[0, 1], [483, 3], [27, 12]])  # 32 of 483 made two rows
     apart = np.array([[0, 1], [483, 33], [27, 12]])
-    few, many = grown(plan, at_one_point), grown(plan, apart)
+    few, many = grown(blocks, at_one_point), grown(blocks, apart)
     assert few[1].new >= 483
     assert few[2].size <= 128
     assert many[1].size >= 483
-    # What half the length does not need less of is given room, and stretches are not halved again.
-    small, times, asked = widened(plan, apart, None, lambda plan: plan[-1].size > 100)
-    assert times > 0
-    same, times, _ = widened(small, apart, asked, lambda plan: True)
-    assert times == 0
-    assert same[1].new >= 483
+    # What half the length does not need less of gets a place, and segments are not halved again.
+    small = Capacity(blocks, row_bytes=1.0).grown(apart, 100.0)
+    assert small.splits > 1 and small.bytes <= 100 and small.blocks[1].new < 483
+    same = small.grown(apart, 100.0)
+    assert same.splits == small.splits and same.blocks[1].new >= 483
+
+
+def test_segments_that_do_not_fit_side_by_side_are_done_one_after_another():
+    blocks = (Block(0, 1, 8, 10), Block(1, 1, 64, 80))
+    four = Capacity(blocks, row_bytes=1.0, segments=4)
+    assert four.bytes == 320 and four.fitted(320.0) == four
+    split = four.fitted(100.0)
+    assert (split.splits, split.bytes) == (2, split.rows) and split.rows < 80
+    # The memory takes what one segment requires, but not that of four.
+    larger = four.grown(np.array([[8, 10], [70, 90]]), 120.0)
+    assert larger.splits == 2 and larger.bytes <= 120
 
 
 def test_a_kernel_has_no_number_where_there_is_no_room():

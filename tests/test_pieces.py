@@ -328,7 +328,7 @@ def test_traced_networks_and_curves_are_refused():
         jax.vmap(lambda x: pieces(network((2, 3)), curves.line(x, x + 1)))(np.zeros((4, 2)))
 
 
-def test_stretches_are_as_many_as_are_counted(rng):
+def test_segments_are_as_many_as_are_counted(rng):
     x, y, z = rng.normal(size=(3, 4))
     for curve, wanted in (
         (curves.line(x, y), 1),

@@ -15,7 +15,7 @@ from jaxexpr.ensemble.options import RunOptions
 from jaxexpr.ensemble.runner import run_task
 from jaxexpr.ensemble.statistics import Estimate
 from jaxexpr.ensemble.tasks import Task
-from jaxexpr.measurement.capacity_guess import more_room, within
+from jaxexpr.measurement.capacity_guess import enlarged, in_memory
 from jaxexpr.measurement.observe import Observed, observe, probe_names
 from jaxexpr.measurement.plan import Pass, checked
 from jaxexpr.networks import Network
@@ -95,15 +95,16 @@ class Along(Task):
 
     def method_of(self, name: str) -> tuple[str, int]:
         item = next(p for p in self.passes if name in probe_names((p,)))
-        cut = item.room is not None and item.room.cut
-        parts = f" in parts of up to {item.room.plan[-1].size} pieces" if cut else ""
+        parts = ""
+        if item.capacity is not None and item.capacity.in_parts:
+            parts = f" in parts of up to {item.capacity.rows} pieces"
         return item.method + parts, item.nodes.count
 
     def bytes(self, net: Network, data: Curve) -> float:
         size = np.dtype(net.dtype).itemsize
         rows = max(p.nodes.count * (1 if p.nodes.kind == "grid" else 2) for p in self.passes)
         plain = size * (2 * net.widest + 5 * rows * max(net.widths))
-        return plain + sum(p.room.bytes(net) for p in self.passes if p.room is not None)
+        return plain + sum(p.capacity.bytes for p in self.passes if p.capacity is not None)
 
     @property
     def identity(self) -> Any:
@@ -122,8 +123,8 @@ class Along(Task):
         return Along(
             tuple(
                 item
-                if item.room is None
-                else dataclasses.replace(item, room=within(item.room, net, budget))
+                if item.capacity is None
+                else dataclasses.replace(item, capacity=in_memory(item.capacity, net, budget))
                 for item in self.passes
             )
         )
@@ -131,9 +132,10 @@ class Along(Task):
     def with_more_capacity(self, required: Any, net: Network, budget: float) -> Along | None:
         if not self.exact:
             return None
-        exact = next(item for item in self.passes if item.method == "exact")
-        grown = more_room(exact.room, required, net, budget)
-        if grown is None:
+        exact = next(item for item in self.passes if item.capacity is not None)
+        assert exact.capacity is not None
+        larger = enlarged(exact.capacity, required, net, budget)
+        if larger is None:
             return None
-        more = dataclasses.replace(exact, room=grown)
+        more = dataclasses.replace(exact, capacity=larger)
         return Along(tuple(more if item is exact else item for item in self.passes))

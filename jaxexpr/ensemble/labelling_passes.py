@@ -20,9 +20,9 @@ from jaxexpr import laws, prng
 from jaxexpr._core import bits
 from jaxexpr._core.linalg import dot
 from jaxexpr.ensemble.tasks import Task
-from jaxexpr.exact.along_curves import capacity as rooms
-from jaxexpr.exact.along_curves import label_changes, traverse
-from jaxexpr.measurement.capacity_guess import ROW_ARRAYS, shares_moving, weight_bytes
+from jaxexpr.exact.along_curves import capacity, label_changes, traverse
+from jaxexpr.exact.along_curves.capacity import Block, Capacity
+from jaxexpr.measurement.capacity_guess import row_bytes, shares_moving, weight_bytes
 from jaxexpr.measurement.exact_pass import drawing
 from jaxexpr.measurement.observe import Observation, Observed
 from jaxexpr.networks import MLP, Network
@@ -33,96 +33,81 @@ QUARTER = math.pi / 2
 _ROWS_CPU, _ROWS = 2**12, 2**17  # of a product on a grid: what caches, or an accelerator, like
 
 
-class Room(NamedTuple):
-    """Room of the exact sweep of one layer.
+class LabelCapacity(NamedTuple):
+    """Sizes of arrays for the exact sweep of one layer.
 
     Attributes
     ----------
-    parts : into how many each quarter turn is cut.
-    plan : blocks of the layers from the moving one on, which comes first, as if its weights were
-        the identity above the arcs that its pre-activations are; without the last layer, of which
-        nothing but the read-outs is needed.
-    flips : most flips of one label on such a part, block by block; then of the last layer.
-    asked : what was lacking when parts were last halved.
+    sizes : of the layers from the moving one on, which comes first, as if its weights were the
+        identity above the arcs that its pre-activations are; without the last layer, of which
+        nothing but the read-outs is needed. A segment is a quarter turn.
+    flips : most flips of one label on a segment, block by block; then of the last layer.
     """
 
-    parts: int
-    plan: tuple[rooms.Block, ...]
+    sizes: Capacity
     flips: tuple[int, ...]
-    asked: rooms.Asked | None = None
 
-    def bytes(self, net: Any, quarters: int) -> float:
-        """Memory for one point; all quarters are side by side unless they are cut."""
-        return _bytes(self.plan, net) * (quarters if self.parts == 1 else 1)
-
-    def within(self, net: Any, quarters: int, budget: float) -> Room:
-        """The room cut into as many parts as the memory asks for."""
-        room = self
-        while room.bytes(net, quarters) > budget and room.plan[-1].size > 64:
-            room = room._replace(parts=2 * room.parts, plan=rooms.halved(room.plan))
-            room = room._replace(flips=_fewer(room.flips))
-        return room
+    def with_sizes(self, sizes: Capacity) -> LabelCapacity:
+        """The same with other sizes; fewer flips where segments are shorter."""
+        times = round(math.log2(sizes.splits / self.sizes.splits))
+        return LabelCapacity(sizes, tuple(_scaled(f, 0.6, times) for f in self.flips))
 
 
-def _bytes(plan: tuple[rooms.Block, ...], net: Any) -> float:
-    """Memory for one quarter turn, or a part of it."""
-    return float(ROW_ARRAYS * np.dtype(net.dtype).itemsize * 3 * plan[-1].size * max(net.widths))
+def _scaled(flips: int, factor: float, times: int) -> int:
+    for _ in range(times):
+        flips = capacity.bucket(factor * flips)
+    return flips
 
 
-def _fewer(flips: tuple[int, ...]) -> tuple[int, ...]:
-    """Room for flips on half a part."""
-    return tuple(rooms.bucket(0.6 * f) for f in flips)
-
-
-def first_room(net: MLP, layer: int, moment: float | None) -> Room:
-    """Room to begin with, for the layer that moves and all above it.
+def initial_capacity(net: MLP, layer: int, moment: float | None, quarters: int) -> LabelCapacity:
+    """The capacity to begin with, for the layer that moves and all above it.
 
     moment : mean square of the inputs' entries; ``None`` if it is not known, or the laws are not.
     """
     widths = (net.widths[layer + 1], *net.widths[layer + 1 :])
     kinds: list[Any] = ["identity"]
     for above in range(layer + 1, net.depth - 1):
-        sizes = net.widths[above], net.widths[above + 1]
-        kinds.append((sizes, jax.tree.structure(net.layer(above))))
-    cut = rooms.blocks(kinds, math.inf)
+        shape = net.widths[above], net.widths[above + 1]
+        kinds.append((shape, jax.tree.structure(net.layer(above))))
+    cut = capacity.blocks(kinds, math.inf)
     shares = None if moment is None or net.sweep_shape else shares_moving(net, layer, moment)
-    plan = rooms.guess(cut, widths[1:], len(net.activation.breakpoints or ()), 4, shares)
-    return Room(1, plan, _flips_room(plan, widths))
+    blocks = capacity.guess(cut, widths[1:], len(net.activation.breakpoints or ()), 4, shares)
+    return LabelCapacity(Capacity(blocks, row_bytes(net, 3), quarters), _flips(blocks, widths))
 
 
-def _flips_room(plan: tuple[rooms.Block, ...], widths: Sequence[int]) -> tuple[int, ...]:
-    """Room for the flips of one unit where all units of a layer make `new` new rows."""
+def _flips(blocks: tuple[Block, ...], widths: Sequence[int]) -> tuple[int, ...]:
+    """Most flips of one unit where all units of a layer make `new` new rows."""
     found = []
-    for block in plan:
+    for block in blocks:
         mean = block.new / min(widths[block.first + 1 : block.first + 1 + block.layers])
-        found.append(rooms.bucket(2 * mean + 4 * math.sqrt(mean) + 6))
-    last = plan[-1].first + plan[-1].layers
+        found.append(capacity.bucket(2 * mean + 4 * math.sqrt(mean) + 6))
+    last = blocks[-1].first + blocks[-1].layers
     return (*found, 2 * found[-1]) if last < len(widths) - 1 else tuple(found)
 
 
-def _grown(room: Room, needed: np.ndarray, net: Any, layer: int, budget: float) -> Room:
-    """Room for what was needed, ``(..., layers, 3)``: new rows, rows, flips."""
-    widths = (net.widths[layer + 1], *net.widths[layer + 1 :])
-    worst = needed.reshape(-1, *needed.shape[-2:]).max(axis=0)
-    spans = [slice(block.first, block.first + block.layers) for block in room.plan]
-    inside, plan, flips = worst[: spans[-1].stop, :2], room.plan, room.flips
-    times, asked = 0, room.asked
-    if rooms.lacks(plan, inside):
-        plan, times, asked = rooms.widened(
-            plan, inside, asked, lambda plan: _bytes(plan, net) > budget
-        )
-        for _ in range(times):
-            flips = _fewer(flips)
-        flips = tuple(map(max, flips, _flips_room(plan, widths)))
-    if len(flips) > len(spans):
+def _enlarged(
+    own: LabelCapacity, required: np.ndarray, net: Any, layer: int, budget: float
+) -> LabelCapacity:
+    """More capacity for what was required, ``(..., layers, 3)``: new rows, rows, flips."""
+    worst = required.reshape(-1, *required.shape[-2:]).max(axis=0)
+    spans = [slice(block.first, block.first + block.layers) for block in own.sizes.blocks]
+    inside, larger, times = worst[: spans[-1].stop, :2], own, 0
+    if own.sizes.overflowed(inside):
+        widths = (net.widths[layer + 1], *net.widths[layer + 1 :])
+        larger = own.with_sizes(own.sizes.grown(inside, budget))
+        times = round(math.log2(larger.sizes.splits / own.sizes.splits))
+        flips = _flips(larger.sizes.blocks, widths)
+        larger = larger._replace(flips=tuple(map(max, larger.flips, flips)))
+    if len(own.flips) > len(spans):
         spans.append(slice(spans[-1].stop, None))
-    needs = [worst[span, 2].max() for span in spans]
-    before = room.flips  # a stretch that lacked room for rows has seen too few flips
+    # A segment that overflowed has seen too few flips.
     more = [
-        rooms.bucket(1.25 * 0.6**times * a) if a > f else 0
-        for a, f in zip(needs, before, strict=True)
+        capacity.bucket(1.25 * 0.6**times * worst[span, 2].max())
+        if worst[span, 2].max() > held
+        else 0
+        for span, held in zip(spans, own.flips, strict=True)
     ]
-    return Room(room.parts * 2**times, plan, tuple(map(max, flips, more)), asked)
+    return larger._replace(flips=tuple(map(max, larger.flips, more)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,7 +119,7 @@ class Sweep(Task):
     layers : which of them, one at a time; several : whether they have an axis in the result.
     readouts : units of each layer that are read out.
     quarters : quarter turns of the path.
-    points : of the grid; 0 : exact, with `rooms`, one for each layer.
+    points : of the grid; 0 : exact, with `capacities`, one for each layer.
     """
 
     layers: tuple[int, ...]
@@ -143,7 +128,7 @@ class Sweep(Task):
     quarters: int
     inputs: int
     points: int
-    rooms: tuple[Room, ...]
+    capacities: tuple[LabelCapacity, ...]
 
     def shapes(self, net: Network, data: jax.Array) -> dict[str, tuple[int, ...]]:
         shape = (len(self.layers), net.depth) if self.several else (net.depth,)
@@ -152,12 +137,12 @@ class Sweep(Task):
     def method_of(self, name: str) -> tuple[str, int]:
         if self.points:
             return "grid", self.points
-        parts = max(room.parts for room in self.rooms)
-        return "exact" + (f" in {parts} parts" if parts > 1 else ""), 0
+        splits = max(own.sizes.splits for own in self.capacities)
+        return "exact" + (f" in {splits} parts" if splits > 1 else ""), 0
 
     @property
     def identity(self) -> Any:
-        return dataclasses.replace(self, rooms=())
+        return dataclasses.replace(self, capacities=())
 
     @property
     def exact(self) -> bool:
@@ -170,23 +155,23 @@ class Sweep(Task):
             codes = 12 * self.points * self.readouts * net.depth  # two words, and half of them
             rows = 4 * size * self.inputs * self._together() * widest
             return held + rows + codes + 48 * self.points
-        return held + max(room.bytes(net, self.quarters) for room in self.rooms)
+        return held + max(own.sizes.bytes for own in self.capacities)
 
     def refined(self) -> Sweep | None:
         return dataclasses.replace(self, points=2 * self.points - 1) if self.points else None
 
     def with_more_capacity(self, required: Any, net: Network, budget: float) -> Sweep | None:
-        grown = []
-        for room, need, layer in zip(self.rooms, required, self.layers, strict=bool(self.rooms)):
-            more = _grown(room, np.asarray(need), net, layer, budget)
-            grown.append(more.within(net, self.quarters, budget) if more.parts == 1 else more)
-        if tuple(grown) == self.rooms:
+        if not self.capacities:
             return None
-        return dataclasses.replace(self, rooms=tuple(grown))
+        larger = tuple(
+            _enlarged(own, np.asarray(needs), net, layer, budget)
+            for own, needs, layer in zip(self.capacities, required, self.layers, strict=True)
+        )
+        return None if larger == self.capacities else dataclasses.replace(self, capacities=larger)
 
     def fit_memory(self, net: Network, budget: float) -> Sweep:
-        fitting = tuple(room.within(net, self.quarters, budget) for room in self.rooms)
-        return dataclasses.replace(self, rooms=fitting)
+        fitting = tuple(own.with_sizes(own.sizes.fitted(budget)) for own in self.capacities)
+        return dataclasses.replace(self, capacities=fitting)
 
     def _together(self) -> int:
         """Points of the grid that are side by side."""
@@ -201,8 +186,8 @@ class Sweep(Task):
             params.append(drawing(seed, fan_in, width, dtype)((i, net.layer(i))))
             if i < max(self.layers):
                 below.append(net.activation(dot(below[i], params[i][0]) + params[i][1][None]))
-        seen, needed = [], []
-        for place, layer in enumerate(self.layers):
+        counts, required = [], []
+        for index, layer in enumerate(self.layers):
             weights, biases = params[layer]
             spec = net.layer(layer)
             turned = prng.words(prng.child(seed, layer, MOVING), weights.shape)
@@ -211,18 +196,19 @@ class Sweep(Task):
             )
             ends = dot(below[layer], weights), dot(below[layer], other)
             if self.points:
-                told = self._on_grid(net, ends, biases, params[layer + 1 :])
+                found = self._on_grid(net, ends, biases, params[layer + 1 :])
             else:
-                told, need = self._exactly(net, seed, ends, biases, layer, self.rooms[place])
-                needed.append(need)
-            seen.append([jnp.pad(x, (layer, 0), constant_values=jnp.nan) for x in told])
-        stacked = [jnp.stack(x) if self.several else x[0] for x in zip(*seen, strict=True)]
+                own = self.capacities[index]
+                found, needs = self._exactly(net, seed, ends, biases, layer, own)
+                required.append(needs)
+            counts.append([jnp.pad(x, (layer, 0), constant_values=jnp.nan) for x in found])
+        stacked = [jnp.stack(x) if self.several else x[0] for x in zip(*counts, strict=True)]
         pairs = zip(NAMES, stacked[::2], stacked[1::2], strict=True)
         numbers = {
             name: Observation.of(value)._replace(coarser=coarser - value)
             for name, value, coarser in pairs
         }
-        return Observed(numbers, tuple(needed))
+        return Observed(numbers, tuple(required))
 
     def _on_grid(
         self, net: Any, ends: tuple[jax.Array, jax.Array], biases: jax.Array, above: list[Any]
@@ -270,49 +256,51 @@ class Sweep(Task):
         ends: tuple[jax.Array, jax.Array],
         biases: jax.Array,
         layer: int,
-        room: Room,
+        own: LabelCapacity,
     ) -> tuple[list[jax.Array], jax.Array]:
-        """As ``_on_grid``, without error; and the room that was needed, ``(layers, 3)``."""
+        """As ``_on_grid``, without error; and what each layer required, ``(layers, 3)``."""
         dtype, width = biases.dtype, biases.shape[0]
         one = jnp.eye(width, dtype=dtype), jnp.zeros(width, dtype)
         layers: list[Any] = [(jnp.zeros((1,), dtype), lambda _: one)]
-        spans = [range(block.first, block.first + block.layers) for block in room.plan]
-        if len(room.flips) > len(spans):
+        spans = [range(block.first, block.first + block.layers) for block in own.sizes.blocks]
+        if len(own.flips) > len(spans):
             spans.append(range(spans[-1].stop, spans[-1].stop + 1))
         for span in spans[1:]:
             indices = [layer + i for i in span]
             specs = jax.tree.map(lambda *x: jnp.stack(x), *(net.layer(i) for i in indices))
-            sizes = net.widths[indices[0]], net.widths[indices[0] + 1]
-            draw = drawing(seed, *sizes, dtype)
+            shape = net.widths[indices[0]], net.widths[indices[0] + 1]
+            draw = drawing(seed, *shape, dtype)
             layers.append(((jnp.asarray(indices, jnp.int32), specs), draw))
-        most: dict[Any, int] = dict(zip((*room.plan, None), room.flips, strict=False))
+        most: dict[Any, int] = dict(zip((*own.sizes.blocks, None), own.flips, strict=False))
 
-        def look(image: Any, weights: jax.Array, offset: jax.Array, block: Any) -> Any:
+        def observe(image: Any, weights: jax.Array, offset: jax.Array, block: Any) -> Any:
             some = slice(self.readouts)
             return label_changes.sign_changes(image, weights[:, some], offset[some], most[block])
 
-        pieces = self.quarters * room.parts
-        edges = jnp.asarray(np.arange(pieces + 1) * QUARTER / room.parts, dtype)
+        splits = own.sizes.splits
+        pieces = self.quarters * splits
+        edges = jnp.asarray(np.arange(pieces + 1) * QUARTER / splits, dtype)
         t = jnp.stack([edges[:-1], edges[1:]], axis=1)
 
         def one_input(pair: tuple[jax.Array, jax.Array]) -> Any:
             arc = jnp.stack([*pair, biases])
             begun = t, jnp.broadcast_to(arc[None], (pieces, *arc.shape))
 
-            def through(stretch: Any) -> traverse.Said:
-                return traverse.through(stretch, layers, net.activation, room.plan, look)
+            def through(segment: Any) -> traverse.SegmentResult:
+                blocks = own.sizes.blocks
+                return traverse.through(segment, layers, net.activation, blocks, observe)
 
-            said = traverse.over(through, begun, room.parts)
-            return said.extra, said.needed, said.totals.length
+            results = traverse.over(through, begun, splits)
+            return results.extra, results.required, results.totals.length
 
-        seen, needed, lengths = lax.map(one_input, ends)
+        changes_of, rows, lengths = lax.map(one_input, ends)
         sound = jnp.all(jnp.isfinite(lengths), axis=(0, 1))
-        counts = [_labellings(one, edges[1:-1]) for one in seen]
+        counts = [_labellings(one, edges[1:-1]) for one in changes_of]
         different, changes = (jnp.concatenate(x) for x in zip(*counts, strict=True))
-        told = [jnp.where(sound, x.astype(dtype), jnp.inf) for x in (different, changes)]
-        asked = jnp.concatenate([jnp.max(one.total, axis=(0, 1, 3)) for one in seen])
-        needs = jnp.concatenate([needed.max(axis=(0, 1)), asked[:, None]], axis=1)
-        return [told[0], told[0], told[1], told[1]], needs
+        found = [jnp.where(sound, x.astype(dtype), jnp.inf) for x in (different, changes)]
+        flips = jnp.concatenate([jnp.max(one.total, axis=(0, 1, 3)) for one in changes_of])
+        required = jnp.concatenate([rows.max(axis=(0, 1)), flips[:, None]], axis=1)
+        return [found[0], found[0], found[1], found[1]], required
 
 
 def _different(codes: jax.Array) -> jax.Array:
@@ -323,12 +311,12 @@ def _changes(codes: jax.Array) -> jax.Array:
     return jnp.sum(lax.population_count(codes[1:] ^ codes[:-1]).astype(jnp.int32))
 
 
-def _labellings(seen: label_changes.Flips, joints: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _labellings(seen: label_changes.SignChanges, joints: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Labellings and flips, each ``(layers,)``, of a block's ``(inputs, stretches, layers, r)``."""
     meets = seen.last[:, :-1] != seen.first[:, 1:]
     between = jnp.where(meets, joints[None, :, None, None], jnp.inf)
-    inputs, pieces, layers, readouts, room = seen.times.shape
-    times = jnp.moveaxis(seen.times, 1, 3).reshape(inputs, layers, readouts, pieces * room)
+    inputs, pieces, layers, readouts, most = seen.times.shape
+    times = jnp.moveaxis(seen.times, 1, 3).reshape(inputs, layers, readouts, pieces * most)
     times = jnp.concatenate([times, jnp.moveaxis(between, 1, 3)], axis=3)
     by_layer = jax.vmap(jax.vmap(label_changes.labellings, (1, 1)), (1, 1))
     different = by_layer(times, seen.first[:, 0])

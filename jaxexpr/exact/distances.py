@@ -40,7 +40,7 @@ from jaxexpr._core.linalg import dot
 from jaxexpr._core.precision import precision
 from jaxexpr._core.threads import on_cores
 from jaxexpr.activations import Activation
-from jaxexpr.exact.along_curves.solve import exact_activation
+from jaxexpr.exact.along_curves.supported import exact_activation
 from jaxexpr.params import Params, checked_params, precision_of
 
 ROUNDINGS = 64

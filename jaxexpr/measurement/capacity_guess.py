@@ -6,7 +6,6 @@ The one file of the estimators that asks ``theory``.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,46 +13,15 @@ import numpy as np
 
 from jaxexpr._core import checks
 from jaxexpr.curves import Curve
-from jaxexpr.exact.along_curves import capacity as rooms
-from jaxexpr.exact.along_curves import segments
+from jaxexpr.exact.along_curves import capacity, segments
+from jaxexpr.exact.along_curves.capacity import Capacity
 from jaxexpr.networks import Network
 from jaxexpr.theory.mean_field import length_map, mean_field_growth
 
-POINTS = 16  # of a stretch at which crossings are guessed
+POINTS = 16  # of a segment at which crossings are guessed
 SPREAD = 0.08  # margin of the guess, for each layer below
-ROW_ARRAYS = 8  # arrays of the size of a stretch's image that are alive at a time
-MARGIN = 1.3  # of the room guessed for the mean of many arcs, the fullest of which must fit
-LEAST_ROWS = 64  # of a part of a curve
-
-
-class Room(NamedTuple):
-    """Room for what is found along a curve, or along a part of it.
-
-    Attributes
-    ----------
-    plan : of all layers; or of all but the last, whose crossings alone are then counted.
-    stretches : of the curve, which are side by side unless it is cut.
-    numbers : that a row holds for each unit: 1 on straight stretches, 3 on arcs.
-    cut : whether the curve is gone through in parts, each as long as the room allows.
-    held : whether weights are drawn once for all parts.
-    """
-
-    plan: tuple[rooms.Block, ...]
-    stretches: int = 1
-    numbers: int = 1
-    cut: bool = False
-    held: bool = False
-
-    def row_bytes(self, net: Network) -> float:
-        """Memory for one row of one network, in each of the stretches that are side by side."""
-        beside = 1 if self.cut else self.stretches
-        numbers = ROW_ARRAYS * self.numbers * beside * max(net.widths)
-        return float(np.dtype(net.dtype).itemsize * numbers)
-
-    def bytes(self, net: Network) -> float:
-        """Memory for one network."""
-        held = weight_bytes(net) if self.held else 0.0
-        return self.row_bytes(net) * self.plan[-1].size + held
+ROW_ARRAYS = 8  # arrays of the size of a segment's image that are alive at a time
+MARGIN = 1.3  # of the capacity guessed for the mean of many arcs, the fullest of which must fit
 
 
 def weight_bytes(net: Network) -> float:
@@ -62,25 +30,30 @@ def weight_bytes(net: Network) -> float:
     return float(np.dtype(net.dtype).itemsize * weights)
 
 
-def first_room(net: Network, curve: Curve, *, counted: bool = False) -> Room:
-    """Room to begin with; `counted` if nothing but crossings is asked for."""
+def initial_capacity(net: Network, curve: Curve, *, counted: bool = False) -> Capacity:
+    """The capacity to begin with; `counted` if nothing but crossings is asked for."""
     cut = []
     depth = net.depth - (counted and net.depth > 1)
     for run in net.runs():
-        # Every block is a compilation; a long run in one block has the room of its last layer.
-        most = max(-(-net.depth // rooms.MOST_BLOCKS), 1 if counted else 2)
+        # Every block is a compilation; a long run in one block has the capacity of its last layer.
+        most = max(-(-net.depth // capacity.MAX_BLOCKS), 1 if counted else 2)
         end = min(run.first + run.layers, depth)
         cut += [(low, min(most, end - low)) for low in range(run.first, end, most)]
     levels = len(net.activation.breakpoints or ())
-    own = segments.count(curve)
+    count = segments.count(curve)
     with jax.ensure_compile_time_eval():  # numbers that are known, though the caller traces
-        shares = _shares(net, curve, own)
-    plan = rooms.guess(cut, net.widths[1:], levels, own, shares)
-    return Room(plan, own, 1 if curve.kind in segments.STRAIGHT else 3)
+        shares = _shares(net, curve, count)
+    blocks = capacity.guess(cut, net.widths[1:], levels, count, shares)
+    return Capacity(blocks, row_bytes(net, 1 if curve.kind in segments.STRAIGHT else 3), count)
 
 
-def _shares(net: Network, curve: Curve, stretches: int) -> list[float] | None:
-    """How often a unit of each layer crosses its breakpoints on one stretch, about.
+def row_bytes(net: Network, numbers: int) -> float:
+    """Memory for one row of one segment, which holds so many `numbers` for each unit."""
+    return float(np.dtype(net.dtype).itemsize * ROW_ARRAYS * numbers * max(net.widths))
+
+
+def _shares(net: Network, curve: Curve, count: int) -> list[float] | None:
+    """How often a unit of each layer crosses its breakpoints on one segment, about.
 
     As if weights and biases were Gaussian, and from layer to layer as distances grow in wide
     layers, but for homogeneous activations, which scale breakpoints too. ``None`` where that is not
@@ -91,7 +64,7 @@ def _shares(net: Network, curve: Curve, stretches: int) -> list[float] | None:
     if curve.whole or net.sweep_shape or any(checks.is_traced(x) for x in leaves):
         return None
     low, high = curve.domain
-    t = jnp.asarray(np.linspace(low, high, POINTS * stretches + 1))
+    t = jnp.asarray(np.linspace(low, high, POINTS * count + 1))
     points = np.asarray(curve.astype(t.dtype).points(t), np.float64)
     w, b = (float(np.asarray(law.std)) for law in (spec.weights, spec.biases))
     u = np.concatenate([points * w / math.sqrt(net.widths[0]), np.full((len(t), 1), b)], axis=1)
@@ -106,7 +79,7 @@ def _shares(net: Network, curve: Curve, stretches: int) -> list[float] | None:
         tail = np.array([math.erf(abs(level) / (math.sqrt(2) * s)) for s in size])
         middle = (size[1:] + size[:-1]) / 2
         total += angle / math.pi * np.exp(-((level / middle) ** 2) / 2) + np.abs(np.diff(tail)) / 2
-    share = float(total.reshape(stretches, POINTS).sum(axis=1).max())
+    share = float(total.reshape(count, POINTS).sum(axis=1).max())
     # Networks differ the more the deeper they are, and the fullest must fit.
     spread = spreading(net, float(np.mean(points**2)))
     return [share * more * (1 + SPREAD * i) for i, more in enumerate(spread)]
@@ -141,23 +114,22 @@ def shares_moving(net: Network, layer: int, moment: float) -> list[float]:
     return [share * more for more in spreading(net, moment, layer)]
 
 
-def more_room(room: Room, needed: np.ndarray, net: Network, budget: float) -> Room | None:
-    """Room for what was ``needed``, ``(..., depth, 2)``; ``None`` if there was enough."""
-    needed = needed[..., : sum(block.layers for block in room.plan), :]
-    if not rooms.lacks(room.plan, needed).any():
+def enlarged(sizes: Capacity, required: np.ndarray, net: Network, budget: float) -> Capacity | None:
+    """More capacity for what was required, ``(..., depth, 2)``; ``None`` if there was enough."""
+    if not sizes.overflowed(required).any():
         return None
-    worst = needed.reshape(-1, *needed.shape[-2:]).max(axis=0)
-    if room.cut:  # it lacked room at one point, however short the part
-        return room._replace(plan=rooms.raised(room.plan, worst))
-    return within(room._replace(plan=rooms.grown(room.plan, worst)), net, budget)
+    worst = required.reshape(-1, *required.shape[-2:]).max(axis=0)
+    worst = worst[: sum(block.layers for block in sizes.blocks)]
+    if sizes.in_parts:  # it overflowed at one point, however short the part
+        return sizes._replace(blocks=capacity.raised(sizes.blocks, worst))
+    return in_memory(sizes._replace(blocks=capacity.grown(sizes.blocks, worst)), net, budget)
 
 
-def within(room: Room, net: Network, budget: float) -> Room:
-    """The room; or that for parts of the curve, where the memory holds no more."""
-    if room.cut or room.bytes(net) <= budget:
-        return room
+def in_memory(sizes: Capacity, net: Network, budget: float) -> Capacity:
+    """The capacity; or that for parts of the curve, where the memory holds no more."""
+    if sizes.in_parts or sizes.bytes <= budget:
+        return sizes
     held = weight_bytes(net)
-    cut = room._replace(cut=True, held=2 * held <= budget)
-    left = budget - held if cut.held else budget
-    rows = max(int(left / cut.row_bytes(net)), LEAST_ROWS)
-    return cut._replace(plan=rooms.shortened(room.plan, rows))
+    cut = sizes._replace(in_parts=True, held_bytes=held if 2 * held <= budget else 0.0)
+    rows = max(int((budget - cut.held_bytes) / cut.row_bytes), capacity.MIN_ROWS)
+    return cut._replace(blocks=capacity.shortened(cut.blocks, rows))

@@ -1,8 +1,8 @@
-"""The exact method behind the probes: drawn networks through stretches, with room that grows.
+"""The exact method behind the probes: drawn networks along curves, with capacity that grows.
 
 Inside a compiled function all arrays have fixed sizes, so a pass with ``method="exact"`` carries
-the room it was compiled with. A network that needs more says so; the runner gives more room and
-measures it again.
+the capacity it was compiled with. What a network requires is returned; the runner enlarges the
+capacity and measures it again.
 """
 
 from __future__ import annotations
@@ -21,50 +21,55 @@ from jaxexpr._core.linalg import power_of_two
 from jaxexpr._core.transforms import spread
 from jaxexpr.curves import Curve
 from jaxexpr.exact.along_curves import segments, traverse
-from jaxexpr.exact.along_curves.solve import counting
-from jaxexpr.measurement.capacity_guess import Room
+from jaxexpr.exact.along_curves.capacity import Capacity
+from jaxexpr.exact.along_curves.solve import count_levels
 from jaxexpr.networks import LayerSpec, Network
 
 
 def measured(
-    net: Network, key: jax.Array, curve: Curve, room: Room, beside: tuple[float, ...] = ()
+    net: Network,
+    key: jax.Array,
+    curve: Curve,
+    sizes: Capacity,
+    levels: tuple[float, ...] = (),
 ) -> tuple[dict[Any, tuple[Any, Any]], jax.Array, jax.Array]:
     """Draw one network and measure a curve exactly.
 
-    beside : other levels than the activation's, whose crossings are counted too.
+    levels : others than the activation's breakpoints, whose crossings are counted too.
 
     Returns
     -------
     ``numbers`` of all exact probes; pieces on which the image below a layer does not move,
-    ``(depth,)``; and the room that was needed, ``(depth, 2)``.
+    ``(depth,)``; and new rows and rows that each layer required, ``(depth, 2)``.
     """
     dtype = jnp.dtype(net.dtype)
     seed = prng.seed(key)
     layers = []
-    spans = [range(block.first, block.first + block.layers) for block in room.plan]
+    spans = [range(block.first, block.first + block.layers) for block in sizes.blocks]
     if spans[-1].stop < net.depth:
         spans.append(range(spans[-1].stop, net.depth))
     for indices in spans:
-        sizes = net.widths[indices[0]], net.widths[indices[0] + 1]
+        shape = net.widths[indices[0]], net.widths[indices[0] + 1]
         specs = jax.tree.map(lambda *x: jnp.stack(x), *(net.layer(i) for i in indices))
         slices: Any = (jnp.asarray(indices, jnp.int32), specs)
-        draw: Any = drawing(seed, *sizes, dtype)
-        if room.held:
+        draw: Any = drawing(seed, *shape, dtype)
+        if sizes.held_bytes:
             slices, draw = lax.map(draw, slices), lambda pair: pair
         layers.append((slices, draw))
     begun = spread(segments.begin(curve, 1, dtype), seed, net)
 
-    def through(stretch: Any) -> traverse.Said:
-        return traverse.through(stretch, layers, net.activation, room.plan, counting(beside))
+    def through(segment: Any) -> traverse.SegmentResult:
+        observe = count_levels(levels)
+        return traverse.through(segment, layers, net.activation, sizes.blocks, observe)
 
-    if room.cut:
-        said = traverse.in_parts(through, begun, room.plan)
+    if sizes.in_parts:
+        results = traverse.in_parts(through, begun, sizes.blocks)
     else:
-        said = traverse.over(through, begun, 1)
-    totals, _ = traverse.total(said)
-    counts = traverse.level_totals(said.extra) if beside else ()
-    found = numbers(totals, jnp.sum(said.start), counts, beside)
-    return found, totals.still, said.needed.max(axis=0)
+        results = traverse.over(through, begun, 1)
+    totals, _ = traverse.total(results)
+    counts = traverse.level_totals(results.extra) if levels else ()
+    found = numbers(totals, jnp.sum(results.start), counts, levels)
+    return found, totals.still, results.required.max(axis=0)
 
 
 def drawing(
@@ -82,14 +87,14 @@ def drawing(
 
 
 def numbers(
-    totals: traverse.Totals, start: Any, counts: Any = (), beside: tuple[float, ...] = ()
+    totals: traverse.Totals, start: Any, counts: Any = (), levels: tuple[float, ...] = ()
 ) -> dict[Any, tuple[Any, Any]]:
     """Return ``{probe: (value, exponent)}``, each ``(depth,)``; the number is value 2**exponent.
 
     NaN, length included, from the layer on in which values overflow.
 
     start : length of the curve itself.
-    counts : crossings of the levels `beside`, ``(depth, m)``; their keys are the levels.
+    counts : crossings of the `levels`, ``(depth, m)``; their keys are the levels.
     """
     one = totals
     dtype = one.length.dtype
@@ -110,7 +115,7 @@ def numbers(
         "patterns": (one.pieces.astype(dtype), plain),
         "network_transitions": (jnp.cumsum(one.crossings).astype(dtype), plain),
     }
-    found |= {level: (counts[:, i].astype(dtype), plain) for i, level in enumerate(beside)}
+    found |= {level: (counts[:, i].astype(dtype), plain) for i, level in enumerate(levels)}
     return {name: (jnp.where(sound, v, jnp.nan), e) for name, (v, e) in found.items()}
 
 

@@ -13,7 +13,7 @@ from jaxexpr import laws
 from jaxexpr._core import checks
 from jaxexpr.activations import Activation
 from jaxexpr.curves import Curve
-from jaxexpr.exact.along_curves.solve import exact_curve
+from jaxexpr.exact.along_curves.supported import exact_curve
 from jaxexpr.networks import Network
 from jaxexpr.probes.base import Probe
 

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 
 from jaxexpr.curves import Curve
-from jaxexpr.exact.along_curves import capacity
 from jaxexpr.measurement.exact_pass import measured
 from jaxexpr.measurement.plan import Pass
 from jaxexpr.measurement.propagation import propagate
@@ -132,7 +131,8 @@ def _observe_exactly(
     net: Network, key: jax.Array, curve: Curve, item: Pass
 ) -> tuple[dict[str, Observation], jax.Array]:
     """The observations of an exact pass, and the capacity that it required."""
-    numbers, still, required = measured(net, key, curve, item.room, item.levels)
+    assert item.capacity is not None
+    numbers, still, required = measured(net, key, curve, item.capacity, item.levels)
     finite = jnp.isfinite(numbers["length"][0])
     observed = {}
     for probe in item.probes:
@@ -151,12 +151,11 @@ def where_it_fits(observed: Observed, passes: tuple[Pass, ...]) -> dict[str, Num
     """
     numbers = {name: one.number for name, one in observed.numbers.items()}
     for item in passes:
-        if item.method == "exact":
-            planned = sum(block.layers for block in item.room.plan)
-            short = jnp.any(capacity.short(item.room.plan, observed.required[:planned]))
+        if item.capacity is not None:
+            overflowed = item.capacity.overflowed(observed.required)
             for probe in item.probes:
                 value, exponent = numbers[probe.name]
-                numbers[probe.name] = Number(jnp.where(short, jnp.nan, value), exponent)
+                numbers[probe.name] = Number(jnp.where(overflowed, jnp.nan, value), exponent)
     return numbers
 
 

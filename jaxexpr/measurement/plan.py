@@ -14,8 +14,9 @@ import numpy as np
 from jaxexpr import activations
 from jaxexpr._core import checks
 from jaxexpr.curves import Curve, as_curve
-from jaxexpr.exact.along_curves.solve import has_pieces
-from jaxexpr.measurement.capacity_guess import first_room
+from jaxexpr.exact.along_curves.capacity import Capacity
+from jaxexpr.exact.along_curves.supported import has_pieces
+from jaxexpr.measurement.capacity_guess import initial_capacity
 from jaxexpr.measurement.needs import COUNTS, Case, refusal
 from jaxexpr.measurement.nodes import Nodes
 from jaxexpr.networks import MLP, Network, given_for
@@ -31,13 +32,13 @@ LENGTHS = ("length", "length_ratio", "log_length")  # of the whole curve
 class Pass:
     """One trip of the curve through the network: nodes, how products are had, what is measured.
 
-    room : of an exact pass, the sizes of its arrays (``capacity_guess.Room``).
+    capacity : of an exact pass, the sizes of its arrays.
     """
 
     nodes: Nodes
     gram: bool
     probes: tuple[Probe, ...]
-    room: Any = None
+    capacity: Capacity | None = None
 
     @property
     def method(self) -> str:
@@ -201,7 +202,7 @@ def checked(
 ) -> tuple[Curve, tuple[Pass, ...]]:
     """Check what a measurement is made of, and plan its passes.
 
-    grows : whether somebody gives more room to a network that has more pieces than were expected.
+    grows : whether somebody enlarges the capacity for a network of more pieces than were expected.
     """
     if not isinstance(net, Network):
         raise ValueError(
@@ -225,7 +226,7 @@ def checked(
         drawn=net,
     )
     return curve, tuple(
-        dataclasses.replace(item, room=first_room(net, curve, counted=item.counted))
+        dataclasses.replace(item, capacity=initial_capacity(net, curve, counted=item.counted))
         if item.method == "exact"
         else item
         for item in passes

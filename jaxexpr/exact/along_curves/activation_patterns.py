@@ -12,7 +12,8 @@ from jaxexpr._core.calls import explained
 from jaxexpr._core.precision import precision
 from jaxexpr.activations import Activation
 from jaxexpr.curves import Curve, as_curve
-from jaxexpr.exact.along_curves.solve import exact_activation, pieces
+from jaxexpr.exact.along_curves.solve import pieces
+from jaxexpr.exact.along_curves.supported import exact_activation
 from jaxexpr.exact.planes.forward import Bends, Front, as_float64
 from jaxexpr.params import Params, checked_params, fitting
 

@@ -55,13 +55,13 @@ class Arcs(NamedTuple):
         return self.real
 
 
-class Seen(NamedTuple):
-    """What one layer did to the arc; as ``lines.Seen``, with the image below it on its pieces."""
+class LayerResult(NamedTuple):
+    """What one layer did to the arc: as ``lines.LayerResult``, and the image below it."""
 
     rows: Arcs
     before: Arcs
     changes: crossing_rows.Changes
-    needed: jax.Array
+    required: jax.Array
     sound: jax.Array
 
     @property
@@ -71,7 +71,7 @@ class Seen(NamedTuple):
 
 
 def start(t: jax.Array, coefficients: jax.Array) -> Arcs:
-    """A stretch of the curve itself, from ``t[0]`` to ``t[1]``, no longer than ``LONGEST``.
+    """A segment of the curve itself, from ``t[0]`` to ``t[1]``, no longer than ``LONGEST``.
 
     coefficients : of (cos, sin, 1), ``(3, n)``.
     """
@@ -100,7 +100,7 @@ def advance(
     index: Any,
     new: int,
     size: int,
-) -> Seen:
+) -> LayerResult:
     """Send an arc through one layer; parameters as for ``lines.advance``."""
     dtype, units = arcs.coefficients.dtype, biases.shape[0]
     pieces = arcs.coefficients.shape[0]
@@ -116,7 +116,7 @@ def advance(
 
     sound = jnp.isfinite(jnp.max(jnp.abs(h))) & jnp.isfinite(jnp.max(slack))
 
-    # One value at each breakpoint, seen alike from both sides.
+    # One value at each breakpoint, the same from both sides.
     low, high = arcs.t[:-1], arcs.t[1:]
     first = _values(h, low)
     last = jnp.concatenate([first[1:], _values(h[-1:], high[-1:])])
@@ -172,10 +172,10 @@ def advance(
         return tuple(lax.cond(always, lambda *x: x, lambda *x: tuple(-y for y in x), *values))
 
     h, slack = held(h[join.left], slack[join.left])
-    seen = [_values(h, p) for p in (t[:-1], (t[:-1] + t[1:]) / 2, t[1:])]
+    values = [_values(h, p) for p in (t[:-1], (t[:-1] + t[1:]) / 2, t[1:])]
     highest, lowest = held(
-        jnp.maximum(jnp.maximum(seen[0], seen[1]), seen[2]),
-        jnp.minimum(jnp.minimum(seen[0], seen[1]), seen[2]),
+        jnp.maximum(jnp.maximum(values[0], values[1]), values[2]),
+        jnp.minimum(jnp.minimum(values[0], values[1]), values[2]),
     )
     states = [(highest + lowest > 2 * level) & (highest - level > slack) for level in levels]
     z = _image(h, states, activation)
@@ -192,7 +192,7 @@ def advance(
         exponent = jnp.where(largest > 0, exponent + moved, 0)
     image = Arcs(t, z, changed.made, count, exponent)
     below = Arcs(t, arcs.coefficients[join.left], changed.made, count, arcs.exponent)
-    return Seen(image, below, changed, jnp.stack([found.total, join.real]), sound)
+    return LayerResult(image, below, changed, jnp.stack([found.total, join.real]), sound)
 
 
 def _image(h: jax.Array, states: list[jax.Array], activation: Activation) -> jax.Array:
@@ -285,14 +285,14 @@ def _elementary(u: jax.Array, least: jax.Array, squared: jax.Array) -> jax.Array
     return u * (root + jnp.sqrt(least) * ratio) / 2
 
 
-def pieces(seen: Seen) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+def pieces(layer: LayerResult) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """Return shares, speeds below and above, each ``(p, 16)``, and lengths above ``(p,)``.
 
     A piece stands at its Gauss-Legendre nodes; a node's share is the extent it stands for.
     """
-    arcs = seen.rows
+    arcs = layer.rows
     t, share = nodes(arcs.t)
-    below, above = speeds(seen.before.coefficients, t), speeds(arcs.coefficients, t)
+    below, above = speeds(layer.before.coefficients, t), speeds(arcs.coefficients, t)
     return share, below, above, lengths(arcs.coefficients, arcs.t)
 
 

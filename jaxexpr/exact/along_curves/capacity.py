@@ -1,22 +1,23 @@
-"""Room for what is found on a stretch of a curve: sizes of arrays, guessed and grown.
+"""How large the arrays are in which a curve is sent through a network: guessed, and grown.
 
 Compiled code has arrays of fixed sizes. A block of layers has one compilation and one size; a
-stretch that needs more says how much, and is done again.
+segment of a curve that requires more says how much, and is done again.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-MOST_BLOCKS = 6
+MAX_BLOCKS = 6
 FORESIGHT = 4  # layers over which growth is extrapolated
-MARGIN = 1.1  # of room above what the curves at hand asked for
-COARSE = 256  # rows below which room grows in powers of 2
+MARGIN = 1.1  # of capacity above what the curves at hand required
+COARSE = 256  # rows below which capacity grows in powers of 2
 SMALL = 2e8  # operations below which a compilation costs more than it saves
+MIN_ROWS = 64  # of a segment that is not split any further
 
 
 class Block(NamedTuple):
@@ -25,7 +26,8 @@ class Block(NamedTuple):
     Attributes
     ----------
     first, layers : which of them.
-    new, size : room for new breakpoints in each of them, and for rows above it; of a stretch.
+    new, size : of one segment, how many new breakpoints each of them may make, and how many rows
+        there may be above it.
     """
 
     first: int
@@ -34,10 +36,81 @@ class Block(NamedTuple):
     size: int
 
 
-def blocks(kinds: Sequence[Any], work: float, most: int = MOST_BLOCKS) -> list[tuple[int, int]]:
+class Capacity(NamedTuple):
+    """Sizes of arrays along a curve.
+
+    Attributes
+    ----------
+    blocks : of all layers; or of all but the last, whose crossings alone are then counted.
+    row_bytes : memory of one row of one segment.
+    segments : of the curve, which are side by side unless they are split.
+    splits : into how many parts each segment is split; the parts are done one after another.
+    in_parts : whether the curve is gone through in parts instead, each as long as the arrays allow.
+    held_bytes : memory of weights that are drawn once for all parts; 0 if they are drawn anew.
+    halved_for : the lowest layer that overflowed when segments were last halved, and the new rows
+        that it required.
+    """
+
+    blocks: tuple[Block, ...]
+    row_bytes: float = 0.0
+    segments: int = 1
+    splits: int = 1
+    in_parts: bool = False
+    held_bytes: float = 0.0
+    halved_for: tuple[int, int] | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows above the last block: more than above any other."""
+        return self.blocks[-1].size
+
+    @property
+    def bytes(self) -> float:
+        """Memory of one network."""
+        beside = 1 if self.in_parts or self.splits > 1 else self.segments
+        return self.row_bytes * self.rows * beside + self.held_bytes
+
+    def overflowed(self, required: Any) -> Any:
+        """Whether some layer required more, ``(..., depth, 2)`` to ``(...)``, NumPy or JAX.
+
+        What was required of a last layer without a block, whose crossings are counted, is left out.
+        """
+        planned = sum(block.layers for block in self.blocks)
+        return overflows(self.blocks, required[..., :planned, :]).any(axis=(-1, -2))
+
+    def fitted(self, budget: float) -> Capacity:
+        """Split as often as the memory asks for."""
+        fitting = self
+        while fitting.bytes > budget and fitting.rows > MIN_ROWS:
+            fitting = fitting._replace(splits=2 * fitting.splits, blocks=halved(fitting.blocks))
+        return fitting
+
+    def grown(self, required: np.ndarray, budget: float) -> Capacity:
+        """With more where it was missing; split further where the memory does not hold that.
+
+        What half a segment requires no less of lies at one point, and is given as it is.
+
+        Parameters
+        ----------
+        required : the largest number of new rows, and of rows, of each layer, ``(depth, 2)``.
+        budget : bytes for the rows of one network.
+        """
+        layer = int(np.argmax(overflows(self.blocks, required).any(axis=-1)))
+        now = layer, int(required[layer, 0])
+        before = self.halved_for
+        if before is not None and before[0] == layer and now[1] > 0.75 * before[1]:
+            return self._replace(blocks=raised(self.blocks, required), halved_for=now)
+        more = self._replace(blocks=grown(self.blocks, required))
+        alone = more._replace(segments=1).fitted(budget)
+        split = alone.splits > self.splits
+        more = alone._replace(segments=self.segments, halved_for=now if split else self.halved_for)
+        return more if split else more.fitted(budget)
+
+
+def blocks(kinds: Sequence[Any], work: float, most: int = MAX_BLOCKS) -> list[tuple[int, int]]:
     """Cut layers into runs ``(first, layers)`` of one kind.
 
-    Layers of one run have one compilation, and all of them the room of the last. Where there is
+    Layers of one run have one compilation, and all of them the capacity of the last. Where there is
     much `work` (operations, roughly) runs are short: about `most` in all.
     """
     longest = len(kinds) if work < SMALL else -(-len(kinds) // most)
@@ -54,26 +127,26 @@ def guess(
     cut: Sequence[tuple[int, int]],
     widths: Sequence[int],
     levels: int,
-    stretches: int,
+    segments: int,
     shares: Sequence[float] | None = None,
 ) -> tuple[Block, ...]:
-    """Room to begin with.
+    """Blocks to begin with.
 
     widths : of each layer. levels : breakpoints of the activation. shares : how often a unit of
-        each layer crosses its breakpoints on one stretch; by default half of the units cross a
-        whole segment.
+        each layer crosses its breakpoints on one segment; by default half of the units cross a
+        straight one.
     """
     if shares is None:
-        shares = [levels * (0.5 if stretches <= 4 else 2.0 / stretches)] * len(widths)
-    room, total = [], 0.0
+        shares = [levels * (0.5 if segments <= 4 else 2.0 / segments)] * len(widths)
+    found, total = [], 0.0
     for first, layers in cut:
         means = [shares[i] * widths[i] for i in range(first, first + layers)]
         mean = max(means)
         new = mean + 4 * math.sqrt(mean) + 4
         total += sum(means)
         size = total + 4 * math.sqrt(total) + 6
-        room.append(Block(first, layers, _fine(new), _fine(size)))
-    return tuple(room)
+        found.append(Block(first, layers, _fine(new), _fine(size)))
+    return tuple(found)
 
 
 def bucket(number: float) -> int:
@@ -93,22 +166,22 @@ def _fine(number: float) -> int:
 def _coarse(number: float) -> int:
     """As ``bucket``, in powers of 2 while arrays are small.
 
-    Curves that lack room ask for odd sizes, each a compilation, which costs more than small arrays.
+    What curves require are odd sizes, each a compilation, which costs more than small arrays.
     """
     return bucket(number) if number > COARSE else 2 ** math.ceil(math.log2(max(number, 8)))
 
 
-def grown(plan: tuple[Block, ...], needed: np.ndarray) -> tuple[Block, ...]:
-    """More room where it was missing.
+def grown(blocks: tuple[Block, ...], required: np.ndarray) -> tuple[Block, ...]:
+    """More capacity where it was missing.
 
-    needed : the largest number of new rows, and of rows, of each layer ``(depth, 2)``. Layers above
-        the first that lacked room saw too few rows; the next few are taken to go on growing as the
-        last ones below did.
+    required : the largest number of new rows, and of rows, of each layer ``(depth, 2)``. Layers
+        above the first that overflowed saw too few rows; the next few are taken to go on growing
+        as the last ones below did.
     """
-    new, size = (np.array(column, float) for column in needed.T)
-    first = int(np.argmax(short(plan, needed).any(axis=-1)))
-    # Of crossings that lie at one point one makes a row: how many do, of those that had room.
-    seen = min(new[first], caps(plan)[first, 0])
+    new, size = (np.array(column, float) for column in required.T)
+    first = int(np.argmax(overflows(blocks, required).any(axis=-1)))
+    # Of crossings that lie at one point one makes a row: how many do, of those that had a place.
+    seen = min(new[first], caps(blocks)[first, 0])
     share = min((size[first] - (size[first - 1] if first else 1)) / max(seen, 1), 1.0)
     size[first] += share * (new[first] - seen)
     rate = max(new[first] / max(new[first - 1], 1), 1.0) if first else 1.0
@@ -118,68 +191,40 @@ def grown(plan: tuple[Block, ...], needed: np.ndarray) -> tuple[Block, ...]:
         new[layer] = max(new[layer - 1] * factor, new[layer])
         size[layer] = max(size[layer - 1] + share * new[layer], size[layer])
     found = []
-    for block in plan:
+    for block in blocks:
         here = slice(block.first, block.first + block.layers)
-        room = _coarse(MARGIN * new[here].max()), _coarse(MARGIN * size[here].max())
-        found.append(block._replace(new=max(room[0], block.new), size=max(room[1], block.size)))
+        more = _coarse(MARGIN * new[here].max()), _coarse(MARGIN * size[here].max())
+        found.append(block._replace(new=max(more[0], block.new), size=max(more[1], block.size)))
     return tuple(found)
 
 
-def raised(plan: tuple[Block, ...], needed: np.ndarray) -> tuple[Block, ...]:
-    """More room in the lowest block that lacked it, and nowhere else; as ``grown``."""
-    lacking = [
-        bool(short((block,), needed[block.first : block.first + block.layers]).any())
-        for block in plan
+def raised(blocks: tuple[Block, ...], required: np.ndarray) -> tuple[Block, ...]:
+    """More capacity in the lowest block that overflowed, and nowhere else; as ``grown``."""
+    full = [
+        bool(overflows((block,), required[block.first : block.first + block.layers]).any())
+        for block in blocks
     ]
-    first = lacking.index(True)
-    block = plan[first]
-    new, size = needed[block.first : block.first + block.layers].max(axis=0)
+    first = full.index(True)
+    block = blocks[first]
+    new, size = required[block.first : block.first + block.layers].max(axis=0)
     more = block._replace(new=max(_fine(new), block.new), size=max(_fine(size), block.size))
     # Rows go on into the blocks above, whose arrays must take them.
-    above = [b._replace(size=max(b.size, more.size)) for b in plan[first + 1 :]]
-    return (*plan[:first], more, *above)
+    above = [b._replace(size=max(b.size, more.size)) for b in blocks[first + 1 :]]
+    return (*blocks[:first], more, *above)
 
 
-Asked = tuple[int, int]
-"""The lowest layer that lacked room when stretches were last halved, and the new rows it needed."""
+def halved(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """Capacity for segments half as long."""
+    return tuple(b._replace(new=bucket(b.new / 2), size=bucket(b.size / 2)) for b in blocks)
 
 
-def widened(
-    plan: tuple[Block, ...],
-    needed: np.ndarray,
-    asked: Asked | None,
-    too_large: Callable[[tuple[Block, ...]], bool],
-) -> tuple[tuple[Block, ...], int, Asked | None]:
-    """More room where it was missing, in stretches halved as often as the memory asks for.
+def shortened(blocks: tuple[Block, ...], rows: int) -> tuple[Block, ...]:
+    """Capacity for parts of about so many rows.
 
-    What half the stretch needs no less of lies at one point, and is given room as it is.
-
-    Returns
-    -------
-    The plan, how often stretches are to be halved, and what to pass on to the next call.
+    The layers of the last block, where most rows are, get a block of their own each: there many
+    parts share a compilation.
     """
-    layer = int(np.argmax(short(plan, needed).any(axis=-1)))
-    now = layer, int(needed[layer, 0])
-    if asked is not None and asked[0] == layer and now[1] > 0.75 * asked[1]:
-        return raised(plan, needed), 0, now
-    plan, times = grown(plan, needed), 0
-    while too_large(plan) and plan[-1].size > 64:
-        plan, times = halved(plan), times + 1
-    return plan, times, now if times else asked
-
-
-def halved(plan: tuple[Block, ...]) -> tuple[Block, ...]:
-    """Room for stretches half as long."""
-    return tuple(b._replace(new=bucket(b.new / 2), size=bucket(b.size / 2)) for b in plan)
-
-
-def shortened(plan: tuple[Block, ...], rows: int) -> tuple[Block, ...]:
-    """Room for stretches of about so many rows.
-
-    The layers of the last block, where most rows are, get room of their own each: there many
-    stretches share a compilation.
-    """
-    last, below = plan[-1], plan[-2].size if len(plan) > 1 else 2
+    last, below = blocks[-1], blocks[-2].size if len(blocks) > 1 else 2
     rate = max(last.size / below, 1.0) ** (1 / last.layers)
     single = []
     for i in range(last.layers):
@@ -191,22 +236,17 @@ def shortened(plan: tuple[Block, ...], rows: int) -> tuple[Block, ...]:
         mean = number * rows / last.size
         return min(_fine(mean + 4 * math.sqrt(mean) + 4), number)
 
-    found = [*plan[:-1], *single]
+    found = [*blocks[:-1], *single]
     found = [b._replace(new=scaled(b.new), size=scaled(b.size)) for b in found]
     return (*found[:-1], found[-1]._replace(size=min(rows, last.size)))
 
 
-def short(plan: tuple[Block, ...], needed: Any) -> Any:
-    """Where a layer asked for more room than there was; needed ``(..., depth, 2)``."""
-    return needed > caps(plan)
+def overflows(blocks: tuple[Block, ...], required: Any) -> Any:
+    """Where a layer required more than there was; required ``(..., depth, 2)``."""
+    return required > caps(blocks)
 
 
-def caps(plan: tuple[Block, ...]) -> np.ndarray:
-    """Room of each layer, ``(depth, 2)``, int32."""
-    room = np.concatenate([np.tile([[b.new, b.size]], (b.layers, 1)) for b in plan])
-    return room.astype(np.int32)
-
-
-def lacks(plan: tuple[Block, ...], needed: Any) -> Any:
-    """Whether some layer lacked room: ``(..., depth, 2)`` to ``(...)``."""
-    return np.asarray(short(plan, needed)).any(axis=(-1, -2))
+def caps(blocks: tuple[Block, ...]) -> np.ndarray:
+    """New rows and rows that each layer may have, ``(depth, 2)``, int32."""
+    sizes = np.concatenate([np.tile([[b.new, b.size]], (b.layers, 1)) for b in blocks])
+    return sizes.astype(np.int32)

@@ -24,10 +24,12 @@ from jaxexpr._core.progress import Bar, Progress
 from jaxexpr._core.threads import in_spans
 from jaxexpr.curves import Curve
 from jaxexpr.exact.along_curves import capacity, segments, solve, traverse
+from jaxexpr.exact.along_curves.capacity import Block, Capacity
+from jaxexpr.exact.along_curves.supported import exact_activation, family_of
 from jaxexpr.params import Params, checked_params, precision_of
 
-MOST_NUMBERS = 2**20  # that one call returns
-BLOCKS = 4  # of layers, each with a room of its own: more compile for longer than they save
+MAX_NUMBERS = 2**20  # that one call returns
+BLOCKS = 4  # of layers, each with a size of its own: more compile for longer than they save
 
 
 @explained
@@ -76,7 +78,7 @@ def region_counts(
             f"params[0][0] has shape {shape}: give networks, with their number as the first axis "
             "of every array; pieces_batch takes one network"
         )
-    family, phi = solve.family_of(params, curves), solve.exact_activation(activation)
+    family, phi = family_of(params, curves), exact_activation(activation)
     checks.concrete("params, curves", (params, family), "regions are counted")
     memory, dtype = checks.positive("memory", memory), precision_of(params)
     with precision(dtype):
@@ -96,72 +98,67 @@ def _solve(
     memory: float,
     bar: Bar,
 ) -> np.ndarray:
-    """Run with room that grows until every network has enough for every curve."""
-    networks, each, own = len(params[0][0]), len(arrays[0]), segments.count(curve)
-    shapes = [tuple(np.shape(w)[-2:]) for w, _ in params]
-    widths, bends = [s[1] for s in shapes], len(phi.breakpoints or ())
-    row = max(widths) * params[0][0].itemsize
-    cut = capacity.blocks(shapes, np.inf, most=BLOCKS)
-    plan, parts, asked = capacity.guess(cut, widths, bends, own), 1, None
-    counts = np.zeros((networks, each, len(params)), int)
-    left = np.arange(networks)
-    while left.size:
-        # Few different numbers of networks, so few compilations.
-        take = np.resize(left, min(capacity.bucket(left.size), networks))
-        most = solve.side_by_side(plan[-1].size * row * own, memory, each)
+    """Run until every network fits for every curve."""
+    networks, each, depth = len(params[0][0]), len(arrays[0]), len(params)
+    cut = capacity.blocks([tuple(np.shape(w)[-2:]) for w, _ in params], np.inf, most=BLOCKS)
+    counts = np.zeros((networks, each, depth), int)
+    done = 0
+
+    def attempt(take: np.ndarray, sizes: Capacity) -> np.ndarray:
+        nonlocal done
+        row = solve.row_cache(params)
+        most = solve.side_by_side(row * sizes.rows * sizes.segments, memory, each)
         batch = max(n for n in range(1, most + 1) if each % n == 0)
-        nets = jax.tree.map(jnp.asarray, solve.chosen(params, take))
-        call = max(min(take.size * each, MOST_NUMBERS // (3 * len(params))) // batch, 1)
+        call = max(min(take.size * each, MAX_NUMBERS // (3 * depth)) // batch, 1)
         run = functools.partial(
             _run,
-            nets,
+            jax.tree.map(jnp.asarray, solve.chosen(params, take)),
             curve=curve,
             arrays=arrays,
             activation=phi,
-            plan=plan,
-            parts=parts,
+            blocks=sizes.blocks,
+            splits=sizes.splits,
             batch=batch,
             call=call,
         )
-
-        def work(first: int, count: int, run: Any = run) -> Any:
-            return run(first=np.int32(first), count=np.int32(count))
-
-        def see(done: int, before: int = networks - left.size, batch: int = batch) -> None:
-            bar.update(before * each + done * batch)
-
-        found = np.zeros((left.size * each, len(params)), int)
-        needed = np.zeros((left.size * each, len(params), 2), int)
-        for first, count, out in in_spans(work, left.size * each // batch, call, see):
+        fresh = np.unique(take).size
+        found = np.zeros((fresh * each, depth), int)
+        required = np.zeros((fresh * each, depth, 2), int)
+        spans = in_spans(
+            lambda first, count: run(first=np.int32(first), count=np.int32(count)),
+            fresh * each // batch,
+            call,
+            lambda spans: bar.update(done * each + spans * batch),
+        )
+        for first, count, out in spans:
             here = slice(first * batch, (first + count) * batch)
-            for array, new in zip((found, needed), out, strict=True):
+            for array, new in zip((found, required), out, strict=True):
                 array[here] = np.asarray(new)[:count].reshape(-1, *array.shape[1:])
-        found, needed = (x.reshape(left.size, each, *x.shape[1:]) for x in (found, needed))
-        lacking = capacity.lacks(plan, needed)
-        done = ~lacking.any(axis=1)
-        counts[left[done]] = found[done]
-        left = left[~done]
-        if left.size:
-            worst = needed[lacking].max(axis=0)
-            plan, parts, asked = solve.more_room(plan, parts, worst, asked, curve, params, memory)
+        found, required = (x.reshape(fresh, each, *x.shape[1:]) for x in (found, required))
+        fits = ~sizes.overflowed(required).any(axis=1)
+        counts[take[:fresh][fits]] = found[fits]
+        done += int(fits.sum())
+        return required
+
+    solve.until_all_fit(attempt, networks, solve.initial_capacity(params, curve, phi, cut), memory)
     return counts
 
 
-@functools.partial(jax.jit, static_argnames=("activation", "plan", "parts", "batch", "call"))
+@functools.partial(jax.jit, static_argnames=("activation", "blocks", "splits", "batch", "call"))
 def _run(
     params: Params,
     curve: Curve,
     arrays: list[jax.Array],
     *,
     activation: activations.Activation,
-    plan: tuple[capacity.Block, ...],
-    parts: int,
+    blocks: tuple[Block, ...],
+    splits: int,
     batch: int,
     call: int,
     first: Any,
     count: Any,
 ) -> tuple[jax.Array, jax.Array]:
-    """Counts ``(call, batch, depth)`` and the room that was needed ``(call, batch, depth, 2)``.
+    """Counts ``(call, batch, depth)`` and what they required ``(call, batch, depth, 2)``.
 
     A batch of curves in one network is one entry, network after network; entries ``first, ...,
     first + count - 1`` come first. The count is traced: calls of any size are one compilation.
@@ -170,15 +167,15 @@ def _run(
 
     def network(number: Any, found: Any) -> Any:
         own = jax.tree.map(lambda x: x[number], params)
-        layers = solve.layers_of(own, plan)
+        layers = solve.layers_of(own, blocks)
 
         def one(points: list[jax.Array]) -> Any:
             path = dataclasses.replace(curve, arrays=tuple(points))
-            begun = segments.begin(path, parts, own[0][0].dtype)
-            said = traverse.over(
-                lambda s: traverse.through(s, layers, activation, plan), begun, parts
+            begun = segments.begin(path, splits, own[0][0].dtype)
+            results = traverse.over(
+                lambda s: traverse.through(s, layers, activation, blocks), begun, splits
             )
-            return traverse.total(said)[0].pieces, said.needed.max(axis=0)
+            return traverse.total(results)[0].pieces, results.required.max(axis=0)
 
         def some(entry: Any, found: Any) -> Any:
             begin = (entry - number * batches) * batch

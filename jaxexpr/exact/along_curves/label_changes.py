@@ -25,14 +25,14 @@ BITS = 31  # labels in a word
 MOST_POINTS = 2 * BITS
 
 
-class Flips(NamedTuple):
+class SignChanges(NamedTuple):
     """Sign changes of r read-outs on an arc.
 
     Attributes
     ----------
-    times : increasing, ``(r, room)``; inf behind the last.
+    times : increasing, ``(r, capacity)``; inf behind the last.
     first, last : whether the read-out is positive at the beginning and at the end, ``(r,)``.
-    total : how many there are, ``(r,)``; more than `room` means that some are missing.
+    total : how many there are, ``(r,)``; more than `capacity` means that some are missing.
     """
 
     times: jax.Array
@@ -41,7 +41,7 @@ class Flips(NamedTuple):
     total: jax.Array
 
 
-def sign_changes(arcs: Arcs, weights: jax.Array, biases: jax.Array, room: int) -> Flips:
+def sign_changes(arcs: Arcs, weights: jax.Array, biases: jax.Array, capacity: int) -> SignChanges:
     """Return where the read-outs ``z @ weights + biases`` of an image z change their signs.
 
     weights, biases : ``(k, r)`` and ``(r,)``. Values within rounding of 0 are 0; a read-out that is
@@ -78,10 +78,10 @@ def sign_changes(arcs: Arcs, weights: jax.Array, biases: jax.Array, room: int) -
     times.append(jnp.where(joint, high, jnp.inf))
     every = jnp.sort(jnp.concatenate(times).T, axis=1)
     total = jnp.sum(jnp.isfinite(every), axis=1, dtype=jnp.int32)
-    kept = every[:, :room]
-    if kept.shape[1] < room:
-        kept = jnp.pad(kept, ((0, 0), (0, room - kept.shape[1])), constant_values=jnp.inf)
-    return Flips(kept, begins[0], stops[arcs.real - 1], total)
+    kept = every[:, :capacity]
+    if kept.shape[1] < capacity:
+        kept = jnp.pad(kept, ((0, 0), (0, capacity - kept.shape[1])), constant_values=jnp.inf)
+    return SignChanges(kept, begins[0], stops[arcs.real - 1], total)
 
 
 def point_bits(points: int) -> np.ndarray:

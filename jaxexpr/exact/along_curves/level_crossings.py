@@ -22,7 +22,7 @@ from jaxexpr.exact.along_curves.lines import ROUNDINGS
 
 
 class Counted(NamedTuple):
-    """Crossings of each of m levels by the k units of a layer on a stretch of a curve.
+    """Crossings of each of m levels by the k units of a layer on a segment of a curve.
 
     Attributes
     ----------

@@ -60,7 +60,7 @@ class Rows(NamedTuple):
         return self.real - 1
 
 
-class Seen(NamedTuple):
+class LayerResult(NamedTuple):
     """What one layer did to the line.
 
     Attributes
@@ -68,7 +68,7 @@ class Seen(NamedTuple):
     rows : breakpoints below and including this layer.
     speed_before : as ``rows.speed``, of the image below this layer, in the units of `exponent`.
     changes : state changes of this layer's units.
-    needed : new rows, and rows in all, that the layer asked for; more than there was room for
+    required : new rows, and rows in all, that the layer required; more than there was a place for
         means that some are missing and that everything from here on is void.
     sound : whether no value overflowed the precision.
     """
@@ -77,12 +77,12 @@ class Seen(NamedTuple):
     speed_before: jax.Array
     exponent: jax.Array
     changes: crossing_rows.Changes
-    needed: jax.Array
+    required: jax.Array
     sound: jax.Array
 
 
 def start(t: jax.Array, weight: jax.Array, z: jax.Array) -> Rows:
-    """Rows of a stretch of the line itself: its two ends, points or directions."""
+    """Rows of a segment of the line itself: its two ends, points or directions."""
     count = jnp.asarray(t.shape[0], jnp.int32)
     never = jnp.full(t.shape, crossing_rows.NEVER, jnp.int32)
     zero = jnp.zeros((), jnp.int32)
@@ -106,14 +106,14 @@ def advance(
     index: Any,
     new: int,
     size: int,
-) -> Seen:
+) -> LayerResult:
     """Send rows through one layer.
 
     Parameters
     ----------
     weights, biases : ``(fan_in, k)`` and ``(k,)``.
     index : number of the layer, 0 the first.
-    new, size : room for crossings in this layer, and for rows in all above it.
+    new, size : most crossings in this layer, and most rows in all above it.
     """
     dtype, total, units = rows.z.dtype, rows.t.shape[0], biases.shape[0]
     levels = np.asarray(activation.breakpoints, dtype)
@@ -188,15 +188,15 @@ def advance(
     state = above[:-1] | above[1:]
     made = jnp.where(old, rows.made[join.left], crossing_rows.NEVER)
     count = jnp.minimum(join.real, size)
-    seen = crossing_rows.changes(state, count - 1, made[:-1], index)
-    made = jnp.concatenate([seen.made, made[-1:]])
+    changed = crossing_rows.changes(state, count - 1, made[:-1], index)
+    made = jnp.concatenate([changed.made, made[-1:]])
     exponent = rows.exponent
     if activation.homogeneous:
         z, moved = _rescaled(z)
         exponent = jnp.where(jnp.any(z != 0), exponent + moved, 0)
     out = Rows(t, weight, z, _speed(t, weight, z, count), made, count, exponent)
-    needed = jnp.stack([found.total, join.real])
-    return Seen(out, rows.speed[join.left], rows.exponent, seen, needed, sound)
+    required = jnp.stack([found.total, join.real])
+    return LayerResult(out, rows.speed[join.left], rows.exponent, changed, required, sound)
 
 
 def _image(h: jax.Array, point: jax.Array, activation: Activation) -> jax.Array:
@@ -212,16 +212,16 @@ def _rescaled(z: jax.Array) -> tuple[jax.Array, jax.Array]:
     return z * power_of_two(-moved, z.dtype), moved
 
 
-def pieces(seen: Seen) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+def pieces(layer: LayerResult) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """Return shares, speeds below and above, each ``(p, 1)``, and lengths above ``(p,)``.
 
     A piece's share is its extent in the parameter, 0 of a padded piece and of one without end.
     """
-    rows = seen.rows
+    rows = layer.rows
     finite = rows.weight[1:] * rows.weight[:-1] > 0
     real = finite & (jnp.arange(rows.t.shape[0] - 1, dtype=jnp.int32) < rows.pieces)
     share = jnp.where(real, rows.t[1:] - rows.t[:-1], 0)
-    below, above = seen.speed_before[:-1], rows.speed[:-1]
+    below, above = layer.speed_before[:-1], rows.speed[:-1]
     return share[:, None], below[:, None], above[:, None], above * share
 
 

@@ -1,4 +1,4 @@
-"""Curves cut into stretches: straight segments, rays, and arcs of at most a quarter turn."""
+"""Curves cut into segments: straight ones, rays, and arcs of at most a quarter turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STRAIGHT, ROUND = ("line", "polyline"), ("arc", "circle", "ellipse", "semicircle
 
 
 def count(curve: Curve) -> int:
-    """Return how many stretches ``begin(curve, 1, ...)`` makes."""
+    """Return how many segments ``begin(curve, 1, ...)`` makes."""
     if curve.kind == "line":
         return 2 if curve.whole else 1
     if curve.kind == "polyline":
@@ -26,12 +26,12 @@ def count(curve: Curve) -> int:
     return round((curve.domain[1] - curve.domain[0]) / LONGEST)
 
 
-def begin(curve: Curve, parts: int, dtype: Any) -> tuple[Any, ...]:
-    """Cut a curve into stretches, each of its own ones into `parts`.
+def begin(curve: Curve, splits: int, dtype: Any) -> tuple[Any, ...]:
+    """Cut a curve into segments, each of its own ones into `splits`.
 
     Returns
     -------
-    Arrays with the stretches leading: of straight curves t ``(s, 2)``, weight ``(s, 2)``, points
+    Arrays with the segments leading: of straight curves t ``(s, 2)``, weight ``(s, 2)``, points
     ``(s, 2, n)``; of round ones t ``(s, 2)`` in radians, coefficients ``(s, 3, n)``.
     """
     low, high = curve.domain
@@ -41,10 +41,10 @@ def begin(curve: Curve, parts: int, dtype: Any) -> tuple[Any, ...]:
     ]
     if curve.kind == "line" and curve.whole:
         # From direction to point to point ... to direction; the points spread over the line.
-        inner = np.tan(np.pi * (np.arange(1, 2 * parts) / (2 * parts) - 0.5))
-        inner[parts - 1] = 0
+        inner = np.tan(np.pi * (np.arange(1, 2 * splits) / (2 * splits) - 0.5))
+        inner[splits - 1] = 0
         t = jnp.asarray([-1.0, *inner, 1.0], dtype)
-        weight = jnp.asarray([0.0, *np.ones(2 * parts - 1), 0.0], dtype)
+        weight = jnp.asarray([0.0, *np.ones(2 * splits - 1), 0.0], dtype)
         x0, x1 = arrays
         return (
             _pairs(t),
@@ -54,11 +54,11 @@ def begin(curve: Curve, parts: int, dtype: Any) -> tuple[Any, ...]:
     if curve.kind in STRAIGHT:
         vertices = jnp.stack(arrays) if curve.kind == "line" else arrays[0]
         sides = vertices.shape[0] - 1
-        local = jnp.asarray(np.linspace(0.0, 1.0, parts + 1), dtype)[None, :, None]
+        local = jnp.asarray(np.linspace(0.0, 1.0, splits + 1), dtype)[None, :, None]
         points = (1 - local) * vertices[:-1, None] + local * vertices[1:, None]
-        pairs = jnp.stack([points[:, :-1], points[:, 1:]], axis=2).reshape(sides * parts, 2, -1)
-        t = jnp.asarray(np.linspace(low, high, sides * parts + 1), dtype)
-        return _pairs(t), jnp.ones((sides * parts, 2), dtype), pairs
+        pairs = jnp.stack([points[:, :-1], points[:, 1:]], axis=2).reshape(sides * splits, 2, -1)
+        t = jnp.asarray(np.linspace(low, high, sides * splits + 1), dtype)
+        return _pairs(t), jnp.ones((sides * splits, 2), dtype), pairs
     if curve.kind == "semicircles":
         x0, chord, normals = arrays
         planes = normals.shape[0]
@@ -68,29 +68,29 @@ def begin(curve: Curve, parts: int, dtype: Any) -> tuple[Any, ...]:
         centre = x0[None] + jnp.asarray((place + 0.5) / planes, dtype)[:, None] * chord[None]
         cosine = -sign * (chord / (2 * planes))[None]
         several = jnp.stack([cosine, sign * radius * normals, centre], axis=1)
-        angles = jnp.asarray(np.linspace(0.0, math.pi * planes, 2 * parts * planes + 1), dtype)
-        return _pairs(angles), jnp.repeat(several, 2 * parts, axis=0)
+        angles = jnp.asarray(np.linspace(0.0, math.pi * planes, 2 * splits * planes + 1), dtype)
+        return _pairs(angles), jnp.repeat(several, 2 * splits, axis=0)
     a, b, *centres = arrays
     one = jnp.stack([a, b, centres[0] if centres else jnp.zeros_like(a)])
-    number = parts * count(curve)
+    number = splits * count(curve)
     angles = jnp.asarray(np.linspace(low, high, number + 1), dtype)
     return _pairs(angles), jnp.broadcast_to(one[None], (number, *one.shape))
 
 
-def between(stretch: tuple[Any, ...], low: jax.Array, high: jax.Array) -> tuple[Any, ...]:
-    """Return the part of one stretch of ``begin`` between two shares of it, 0 to 1.
+def between(segment: tuple[Any, ...], low: jax.Array, high: jax.Array) -> tuple[Any, ...]:
+    """Return the part of one segment of ``begin`` between two shares of it, 0 to 1.
 
-    An infinite stretch is shared out in homogeneous coordinates: its half begins where the weights
+    An infinite segment is shared out in homogeneous coordinates: its half begins where the weights
     of its ends are equal.
     """
 
     def at(array: jax.Array, share: jax.Array) -> jax.Array:
         return (1 - share) * array[0] + share * array[1]
 
-    t = jnp.stack([at(stretch[0], low), at(stretch[0], high)])
-    if len(stretch) == 2:
-        return t, stretch[1]
-    weight, points = (jnp.stack([at(x, low), at(x, high)]) for x in stretch[1:])
+    t = jnp.stack([at(segment[0], low), at(segment[0], high)])
+    if len(segment) == 2:
+        return t, segment[1]
+    weight, points = (jnp.stack([at(x, low), at(x, high)]) for x in segment[1:])
     unit = jnp.where(weight > 0, weight, 1)
     return t / unit, (weight > 0).astype(weight.dtype), points / unit[:, None]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -23,9 +23,11 @@ from jaxexpr import activations
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.precision import precision
-from jaxexpr.curves import Curve, as_curve
+from jaxexpr.curves import Curve
 from jaxexpr.exact.along_curves import capacity, crossing_rows, level_crossings, segments, traverse
-from jaxexpr.params import Params, checked_params, fitting, precision_of
+from jaxexpr.exact.along_curves.capacity import Block, Capacity
+from jaxexpr.exact.along_curves.supported import exact_activation, family_of
+from jaxexpr.params import Params, checked_params, precision_of
 
 _CACHE_BYTES = 2**19  # rows of the curves that are side by side on CPU: they stay in the cache
 MEMORY = 2.0**30
@@ -84,8 +86,8 @@ def pieces(
         float64 is computed in float64 whatever JAX's global flag says.
     curve : line (also an infinite one), polyline, arc, circle, ellipse or semicircles.
     activation : relu, leaky_relu, abs, hard_tanh, linear or any ``piecewise_linear``.
-    memory : bytes for the rows of one stretch of the curve; a curve with more pieces than they hold
-        is cut into stretches.
+    memory : bytes for the rows of one segment of the curve; segments with more pieces than they
+        hold are split.
 
     Raises
     ------
@@ -152,89 +154,43 @@ def totals(
     curve: Curve,
     phi: activations.Activation,
     dtype: str,
-    beside: tuple[float, ...] = (),
+    levels: tuple[float, ...] = (),
 ) -> tuple[traverse.Totals, Any, Any]:
     """Integrals of a given network along a curve, the curve's own length, and crossings.
 
     Of many networks, with a leading axis in `params`, every array has it.
 
-    beside : other levels than the activation's, whose crossings are counted too: ``(depth, m)``.
+    levels : others than the activation's breakpoints, whose crossings are counted too,
+        ``(depth, m)``.
     """
     paired = np.ndim(params[0][0]) == 3
     count = len(params[0][0]) if paired else 1
     with precision(dtype):
         params = jax.tree.map(lambda x: jnp.asarray(x).astype(dtype), params)
         arrays = [np.repeat(np.asarray(array)[None], count, axis=0) for array in curve.arrays]
-        found = _solve(params, curve, arrays, phi, paired=paired, memory=MEMORY, beside=beside)
+        found = _solve(params, curve, arrays, phi, paired=paired, memory=MEMORY, levels=levels)
     numbers = [one for _, one in found]
     return jax.tree.map(lambda *x: np.stack(x), *numbers) if paired else numbers[0]
 
 
-def family_of(params: Params, curves: Any) -> list[Curve]:
-    """Return curves of one kind in the input space of networks, checked."""
-    if not isinstance(curves, Sequence) or not curves:
-        raise ValueError(f"curves={checks.shown(curves)}: give a list of one or more curves")
-    width = int(np.shape(params[0][0])[-2])
-    family = [
-        fitting("params[0][0]", width, as_curve(f"curves[{i}]", c)) for i, c in enumerate(curves)
-    ]
-    for i, curve in enumerate(family):
-        exact_curve(f"curves[{i}]", curve)
-        if _kind(curve) != _kind(family[0]):
-            raise ValueError(
-                f"curves[{i}] is a {curve.kind} of other sizes or another kind than curves[0], a "
-                f"{family[0].kind}: give curves of one kind, or several calls"
-            )
-    return family
-
-
-def exact_activation(activation: str | activations.Activation) -> activations.Activation:
-    """Return the activation; refuse a smooth one with the reason."""
-    phi = activations.get(activation)
-    if phi.breakpoints is None:
-        raise ValueError(
-            f"activation={phi.name!r} is smooth: a network with it has no pieces; use relu, "
-            "leaky_relu, abs, hard_tanh or piecewise_linear, or method='tangent' for lengths"
-        )
-    return phi
-
-
-def has_pieces(curve: Curve) -> bool:
-    """Whether crossings along the curve are known in closed form."""
-    return curve.kind in segments.STRAIGHT + segments.ROUND
-
-
-def exact_curve(name: str, curve: Curve) -> None:
-    """Refuse a curve along which nothing is known in closed form."""
-    if not has_pieces(curve):
-        raise ValueError(
-            f"{name} is a {curve.kind}, which has no exact pieces: use line, polyline, arc, "
-            "circle, ellipse or semicircles, or another method"
-        )
-
-
-def _kind(curve: Curve) -> Any:
-    return curve.kind, curve.domain, curve.whole, [np.shape(a) for a in curve.arrays]
-
-
-def layers_of(params: Params, plan: Sequence[capacity.Block]) -> list[Any]:
-    """What ``stretches.through`` loops over, from given parameters."""
+def layers_of(params: Params, blocks: Sequence[Block]) -> list[Any]:
+    """What ``traverse.through`` loops over, from given parameters."""
     found = []
-    for block in plan:
+    for block in blocks:
         here = params[block.first : block.first + block.layers]
         found.append((jax.tree.map(lambda *x: jnp.stack(x), *here), lambda pair: pair))
     return found
 
 
-def counting(beside: tuple[float, ...]) -> Any:
-    """What looks at each layer and counts the crossings of these levels; ``None`` if none."""
-    if not beside:
+def count_levels(levels: tuple[float, ...]) -> Any:
+    """What observes each layer and counts the crossings of these levels; ``None`` if none."""
+    if not levels:
         return None
-    return lambda rows, weights, biases, _: level_crossings.count(rows, weights, biases, beside)
+    return lambda rows, weights, biases, _: level_crossings.count(rows, weights, biases, levels)
 
 
 @functools.partial(
-    jax.jit, static_argnames=("activation", "plan", "parts", "paired", "batch", "beside")
+    jax.jit, static_argnames=("activation", "blocks", "splits", "paired", "batch", "levels")
 )
 def _run(
     params: Params,
@@ -242,11 +198,11 @@ def _run(
     arrays: list[jax.Array],
     *,
     activation: activations.Activation,
-    plan: tuple[capacity.Block, ...],
-    parts: int,
+    blocks: tuple[Block, ...],
+    splits: int,
     paired: bool,
     batch: int,
-    beside: tuple[float, ...],
+    levels: tuple[float, ...],
 ) -> Any:
     """Totals and breakpoints of all curves; leading axis of `arrays`."""
 
@@ -254,18 +210,18 @@ def _run(
         own, points = item
         net = own if paired else params
         path = dataclasses.replace(curve, arrays=tuple(points))
-        begun = segments.begin(path, parts, net[0][0].dtype)
-        layers = layers_of(net, plan)
-        look = counting(beside)
-        said = traverse.over(
-            lambda s: traverse.through(s, layers, activation, plan, look), begun, parts
+        begun = segments.begin(path, splits, net[0][0].dtype)
+        layers, observe = layers_of(net, blocks), count_levels(levels)
+        results = traverse.over(
+            lambda s: traverse.through(s, layers, activation, blocks, observe), begun, splits
         )
-        totals, joints = traverse.total(said)
-        counts = traverse.level_totals(said.extra) if beside else ()
+        totals, joints = traverse.total(results)
+        counts = traverse.level_totals(results.extra) if levels else ()
         ends = (begun[0], begun[1] if len(begun) == 3 else jnp.ones_like(begun[0]))
-        rows = said.rows
+        rows = results.rows
         shape = ends, (rows.t, rows.made, rows.real)
-        return (totals, jnp.sum(said.start), counts), joints, said.needed.max(axis=0), *shape
+        numbers = totals, jnp.sum(results.start), counts
+        return numbers, joints, results.required.max(axis=0), *shape
 
     items = (params if paired else None, arrays)
     return lax.map(one, items, batch_size=batch)
@@ -279,68 +235,85 @@ def _solve(
     *,
     paired: bool,
     memory: float,
-    beside: tuple[float, ...] = (),
+    levels: tuple[float, ...] = (),
 ) -> list[tuple[Pieces, tuple[traverse.Totals, Any, Any]]]:
-    """Run with room that grows until every curve has enough; pieces, totals, curve's length."""
-    shapes = [tuple(np.shape(w)[-2:]) for w, _ in params]
-    widths, bends = [s[1] for s in shapes], len(phi.breakpoints or ())
-    itemsize = np.dtype(params[0][0].dtype).itemsize
+    """Run until every curve fits; pieces, totals, the curve's length and crossings of levels."""
     found: list[Any] = [None] * len(arrays[0])
-    parts, asked = 1, None
-    own = segments.count(curve)
-    units = np.cumsum(widths) * bends
-    work = len(found) * own * sum(float(n) * a * b for n, (a, b) in zip(units, shapes, strict=True))
-    plan = capacity.guess(capacity.blocks(shapes, work), widths, bends, own)
-    left = np.arange(len(found))
-    while left.size:
-        # Few different numbers of curves, and a whole number of batches: few compilations.
-        count = min(capacity.bucket(left.size), len(found))
-        most = side_by_side(plan[-1].size * max(widths) * itemsize * own, memory, count)
-        batches = -(-count // most)
-        batch = -(-count // batches)
-        take = np.resize(left, batches * batch)
+    shapes = [tuple(np.shape(w)[-2:]) for w, _ in params]
+    units = np.cumsum([width for _, width in shapes]) * len(phi.breakpoints or ())
+    work = sum(float(n) * a * b for n, (a, b) in zip(units, shapes, strict=True))
+    work *= len(found) * segments.count(curve)
+    cut = capacity.blocks(shapes, work)
+
+    def attempt(take: np.ndarray, sizes: Capacity) -> np.ndarray:
+        # A whole number of batches: few compilations.
+        most = side_by_side(row_cache(params) * sizes.rows * sizes.segments, memory, take.size)
+        batches = -(-take.size // most)
+        batch = -(-take.size // batches)
+        padded = np.resize(take, batches * batch)
         out = _run(
-            chosen(params, take) if paired else params,
+            chosen(params, padded) if paired else params,
             curve,
-            [jnp.asarray(a[take], params[0][0].dtype) for a in arrays],
+            [jnp.asarray(a[padded], params[0][0].dtype) for a in arrays],
             activation=phi,
-            plan=plan,
-            parts=parts,
+            blocks=sizes.blocks,
+            splits=sizes.splits,
             paired=paired,
             batch=batch,
-            beside=beside,
+            levels=levels,
         )
         out = [jax.tree.map(np.asarray, one) for one in out]
-        lacking = capacity.lacks(plan, out[2][: left.size])
-        for place in np.flatnonzero(~lacking):
-            found[left[place]] = _collected(curve, out, int(place))
-        left = left[lacking]
-        if left.size:
-            worst = out[2][: lacking.size][lacking].max(axis=0)
-            plan, parts, asked = more_room(plan, parts, worst, asked, curve, params, memory)
+        required = out[2][: take.size]
+        for place in np.flatnonzero(~sizes.overflowed(required)):
+            if found[take[place]] is None:
+                found[take[place]] = _collected(curve, out, int(place))
+        return required
+
+    until_all_fit(attempt, len(found), initial_capacity(params, curve, phi, cut), memory)
     return found
 
 
-def more_room(
-    plan: tuple[capacity.Block, ...],
-    parts: int,
-    needed: np.ndarray,
-    asked: capacity.Asked | None,
-    curve: Curve,
+def initial_capacity(
     params: Params,
+    curve: Curve,
+    phi: activations.Activation,
+    cut: Sequence[tuple[int, int]],
+) -> Capacity:
+    """The capacity that given networks are begun with, in blocks of these layers."""
+    widths = [np.shape(w)[-1] for w, _ in params]
+    segment_count = segments.count(curve)
+    blocks = capacity.guess(cut, widths, len(phi.breakpoints or ()), segment_count)
+    arrays = 8 * (1 if curve.kind in segments.STRAIGHT else 3)
+    return Capacity(blocks, arrays * row_cache(params), segment_count)
+
+
+def row_cache(params: Params) -> float:
+    """Bytes of one row of values."""
+    return float(max(np.shape(w)[-1] for w, _ in params) * np.dtype(params[0][0].dtype).itemsize)
+
+
+def until_all_fit(
+    attempt: Callable[[np.ndarray, Capacity], np.ndarray],
+    count: int,
+    sizes: Capacity,
     memory: float,
-) -> tuple[tuple[capacity.Block, ...], int, capacity.Asked | None]:
-    """``room.widened`` for a curve in `parts` a stretch of its own, within `memory` bytes."""
-    widest = max(np.shape(w)[-1] for w, _ in params) * np.dtype(params[0][0].dtype).itemsize
-    row = 8 * widest * (1 if curve.kind in segments.STRAIGHT else 3)
-    own = segments.count(curve)
-    plan, times, asked = capacity.widened(
-        plan, needed, asked, lambda plan: plan[-1].size * row > memory
-    )
-    parts *= 2**times
-    if parts == 1 and own > 1 and own * plan[-1].size * row > memory:
-        parts, plan = 2, capacity.halved(plan)  # one after another, no longer side by side
-    return plan, parts, asked
+) -> None:
+    """Attempt entries 0, ..., count - 1, and those that overflow again with a larger capacity.
+
+    attempt : from numbers of entries, repeated where they are fewer than the size that is compiled,
+        and a capacity to what each entry required, ``(entries, ..., depth, 2)``. It keeps the
+        results of those that fit.
+    """
+    left = np.arange(count)
+    while left.size:
+        # Few different numbers of entries, so few compilations.
+        take = np.resize(left, min(capacity.bucket(left.size), count))
+        required = attempt(take, sizes)[: left.size]
+        overflowed = sizes.overflowed(required)
+        full = overflowed.reshape(left.size, -1).any(axis=1)
+        left = left[full]
+        if left.size:
+            sizes = sizes.grown(required[overflowed].max(axis=0), memory)
 
 
 def side_by_side(row_bytes: float, memory: float, most: int) -> int:

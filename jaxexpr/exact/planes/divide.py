@@ -20,7 +20,7 @@ from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.progress import Bar, Progress
 from jaxexpr.activations import Activation
-from jaxexpr.exact.along_curves.solve import exact_activation
+from jaxexpr.exact.along_curves.supported import exact_activation
 from jaxexpr.exact.planes import polygons
 from jaxexpr.exact.planes.chords import Lines
 from jaxexpr.exact.planes.forward import Bends, Front, as_float64

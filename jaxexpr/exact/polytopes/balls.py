@@ -18,7 +18,7 @@ import numpy as np
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation
-from jaxexpr.exact.along_curves.solve import exact_activation
+from jaxexpr.exact.along_curves.supported import exact_activation
 from jaxexpr.exact.distances import ROUNDINGS
 from jaxexpr.exact.polytopes.boxes import few_inputs, numbers
 from jaxexpr.exact.polytopes.face_lattice import Array

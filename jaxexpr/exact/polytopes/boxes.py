@@ -15,7 +15,7 @@ from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.progress import Bar, Progress
 from jaxexpr.activations import Activation
-from jaxexpr.exact.along_curves.solve import exact_activation
+from jaxexpr.exact.along_curves.supported import exact_activation
 from jaxexpr.exact.polytopes.face_lattice import Array
 from jaxexpr.exact.polytopes.partition import LIMIT, partition
 from jaxexpr.params import checked_params
