@@ -92,25 +92,32 @@ class Curve:
         >>> line([0.0, 0.0], [3.0, 4.0]).length()
         5.0
         """
-        checks.concrete("curve", self.arrays, "a length is found")
         if self.whole:
             return math.inf
-        _, tangents = midpoints(self)
+        _, tangents = self.midpoints()
         return float(np.linalg.norm(tangents, axis=1).mean() * (self.domain[1] - self.domain[0]))
+
+    def midpoints(self, count: int = 4000) -> tuple[np.ndarray, np.ndarray]:
+        """Points and tangents in the middle of even parts of the domain, ``(count, n)``, float64.
+
+        Raises
+        ------
+        ValueError
+            for a curve that a transformation of JAX traces, and an infinite line.
+        """
+        checks.concrete("curve", self.arrays, "a curve is looked at")
+        if self.whole:
+            raise ValueError("curve is an infinite line: give a segment")
+        low, high = self.domain
+        t = low + (np.arange(count) + 0.5) * (high - low) / count
+        with jax.enable_x64(True):
+            both = self.astype("float64").points_and_tangents(jnp.asarray(t))
+        points, tangents = (np.asarray(x).reshape(count, -1) for x in both)
+        return points, tangents
 
     def astype(self, dtype: Any) -> Curve:
         """Return the curve with its arrays in `dtype`."""
         return jax.tree.map(lambda leaf: jnp.asarray(leaf).astype(dtype), self)
-
-
-def midpoints(curve: Curve, count: int = 4000) -> tuple[np.ndarray, np.ndarray]:
-    """Points and tangents in the middle of even parts of the domain, ``(count, n)`` in float64."""
-    low, high = curve.domain
-    t = low + (np.arange(count) + 0.5) * (high - low) / count
-    with jax.enable_x64(True):
-        both = curve.astype("float64").points_and_tangents(jnp.asarray(t))
-    points, tangents = (np.asarray(x).reshape(count, -1) for x in both)
-    return points, tangents
 
 
 def _vector(name: str, value: Vector) -> Any:

@@ -38,7 +38,7 @@ from jaxexpr import laws
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation, get
-from jaxexpr.curves import Curve, midpoints
+from jaxexpr.curves import Curve
 
 Array = np.ndarray
 
@@ -277,8 +277,7 @@ def turning_share(curve: Curve) -> float:
     """
     if not isinstance(curve, Curve) or curve.whole:
         raise ValueError(f"curve={checks.shown(curve)}: give a curve of finite length")
-    checks.concrete("curve", curve.arrays, "a share is found")
-    x, dx = midpoints(curve)
+    x, dx = curve.midpoints()
     radius = np.linalg.norm(x, axis=1)
     if not radius.all():
         raise ValueError("curve goes through 0, where no direction is at right angles to the point")
