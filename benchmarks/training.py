@@ -45,7 +45,7 @@ def ours(name: str, width: int, depth: int, networks: int, together: int) -> Job
 
     (x, y), _ = examples(name)
     images, labels = jnp.asarray(x), jnp.asarray(y)
-    wanted = setup.Wanted(
+    wanted = setup.TrainingSpec(
         net=network(width, depth, x.shape[1]), networks=together, classes=10, batch=BATCH,
         optimiser=optax.adam(RATE),
     )  # fmt: skip

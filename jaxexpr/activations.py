@@ -358,12 +358,12 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0][:80]
 
 
-def _at_all(what: str, h: Any, fits: Any, found: Any, mend: str, due: Any = None) -> None:
+def _at_all(what: str, h: Any, fits: Any, found: Any, fix: str, due: Any = None) -> None:
     """Refuse what does not fit at some h, naming the first."""
     if not fits.all():
         i = int(np.argmin(fits))
         against = "" if due is None else f" and not {due[i]:.4g}"
-        raise ValueError(f"{what} is {found[i]:.4g}{against} at h={h[i]:.4g}: {mend}")
+        raise ValueError(f"{what} is {found[i]:.4g}{against} at h={h[i]:.4g}: {fix}")
 
 
 if not TYPE_CHECKING:

@@ -3,7 +3,7 @@
 ``digits`` comes with scikit-learn. The others are read from a folder that the user names, by
 argument or in the environment variable ``JAXEXPR_DATA``, and are downloaded into the user's cache
 only where no folder is named. A download is compared with a known SHA-256 sum. A user's own files
-are checked by their structure instead, so that he may hold a subset.
+are checked by their structure instead, so that a subset may stand there.
 
 Sources
 -------
@@ -223,9 +223,9 @@ def _search(origin: str, folder: Path, name: str, files: Sequence[str]) -> tuple
     folder = folder.expanduser()
     given = f"{origin}={str(folder)!r}"
     undo = f"leave out folder, with {_VARIABLE} unset," if origin == "folder" else f"unset {origin}"
-    mend = f"put the files into {folder / name}, or {undo} to download them"
+    fix = f"put the files into {folder / name}, or {undo} to download them"
     if not folder.is_dir():
-        raise FileNotFoundError(f"{given} is not a folder that exists: {mend}")
+        raise FileNotFoundError(f"{given} is not a folder that exists: {fix}")
     places, archives = [folder / name, folder], []
     if name == "cifar10":
         archives = [place / _ARCHIVE for place in places]
@@ -244,7 +244,7 @@ def _search(origin: str, folder: Path, name: str, files: Sequence[str]) -> tuple
     also = f"; nor is there {archives[0]} or {archives[1]}" if archives else ""
     raise FileNotFoundError(
         f"{given} lacks {', '.join(missing)} of {name}, packed (.gz) or not: looked in {looked}"
-        f"{also}; {mend}"
+        f"{also}; {fix}"
     )
 
 
@@ -275,25 +275,25 @@ def _fetch(name: str, file: str) -> Path:
             failures.append(error)
     attempts = zip(source.mirrors, failures, strict=True)
     tried = "; ".join(f"{mirror}{file} ({error})" for mirror, error in attempts)
-    mend = (
+    fix = (
         f"Download {file} by hand into a folder {name} inside any folder, and set {_VARIABLE} to "
         "that outer folder"
     )
     if all(isinstance(error, RequestException) for error in failures):
         raise ConnectionError(
-            f"{file} of {name} could not be downloaded. Tried {tried}. {mend}"
+            f"{file} of {name} could not be downloaded. Tried {tried}. {fix}"
         ) from failures[-1]
     raise ValueError(
         f"{file} of {name} was downloaded with the wrong content: expected sha256 {known}. Tried "
-        f"{tried}. Try again later, in case a proxy answered instead. {mend}"
+        f"{tried}. Try again later, in case a proxy answered instead. {fix}"
     ) from failures[-1]
 
 
 # Reading the files
 
 
-def _bad(path: str | Path, fault: str, mend: str = "replace it by a fresh copy") -> ValueError:
-    return ValueError(f"{path} {fault}: {mend}")
+def _bad(path: str | Path, fault: str, fix: str = "replace it by a fresh copy") -> ValueError:
+    return ValueError(f"{path} {fault}: {fix}")
 
 
 def _read(path: Path) -> bytes:
@@ -324,8 +324,8 @@ def _read_idx_pair(paths: Sequence[Path], wanted: tuple[str, str]) -> Dataset:
     found = _KNOWN_LABELS.get(zlib.crc32(raw[1]), wanted)
     if found != wanted:
         fault = f"holds the labels of {' '.join(found)}, not of {' '.join(wanted)}"
-        mend = "mnist and fashion_mnist share their file names, keep each in a folder of its name"
-        raise _bad(paths[1], fault, mend)
+        fix = "mnist and fashion_mnist share their file names, keep each in a folder of its name"
+        raise _bad(paths[1], fault, fix)
     return Dataset(np.divide(images, 255, dtype=np.float32), labels.astype(np.int32))
 
 

@@ -167,7 +167,7 @@ class Network:
         )
 
     @property
-    def identity(self) -> Any:
+    def fingerprint_parts(self) -> Any:
         """What is static: all that the laws' numbers don't say."""
         return self.input_shape, self.ops, self.dtype
 
@@ -287,10 +287,10 @@ class MLP(Network):
         __getattr__ = elsewhere("MLP", ATTRIBUTES["MLP"])
 
 
-def given_for(
+def validate_for(
     net: Network, params: Params, curve: Curve, *, networks: bool = False
 ) -> tuple[Params, Curve, activations.Activation, str]:
-    """As ``given``, of the parameters of a network whose layers are those of `net`."""
+    """As ``params.validate``, of the parameters of a network whose layers are those of `net`."""
     arrays = fitting_params(net, params, networks=networks)
     curve = fitting("net.input_shape", net.input_shape, as_curve("curve", curve))
     return arrays, curve, net.activation, precision_of(arrays)

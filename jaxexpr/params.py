@@ -16,7 +16,7 @@ from jaxexpr.curves import Curve, as_curve
 Params = Sequence[tuple[Any, Any]]
 
 
-def given(
+def validate(
     params: Params,
     curve: Curve,
     activation: str | activations.Activation,
@@ -62,24 +62,24 @@ def pairs_of(params: Any) -> list[tuple[Any, Any]]:
         with contextlib.suppress(TypeError, ValueError):
             return [(w, b) for w, b in params]
     kinds = {kind.__module__.partition(".")[0] for kind in type(params).__mro__}
-    mend = "give a sequence of pairs (W, b), one a layer"
+    fix = "give a sequence of pairs (W, b), one a layer"
     if "jaxexpr" in kinds and hasattr(params, "init"):
-        mend = "give its parameters, net.init(key)"
+        fix = "give its parameters, net.init(key)"
         if "MLP" in {kind.__name__ for kind in type(params).__mro__}:
-            mend += "; of many networks, estimate(net, curve, ...)"
+            fix += "; of many networks, estimate(net, curve, ...)"
         else:
-            mend += f", with net=net; or {_A_FUNCTION} {_NO_MORE}"
+            fix += f", with net=net; or {_A_FUNCTION} {_NO_MORE}"
     elif "flax" in kinds:
-        mend = f"give from_flax(model) of dense layers, or {_A_FUNCTION} {_NO_MORE}"
+        fix = f"give from_flax(model) of dense layers, or {_A_FUNCTION} {_NO_MORE}"
     elif "torch" in kinds:
-        mend = f"give from_torch(model) {_NO_MORE}"
+        fix = f"give from_torch(model) {_NO_MORE}"
     elif isinstance(params, Mapping):
-        mend = "give from_flax(module, variables) of Flax, from_torch_state(state) of PyTorch"
+        fix = "give from_flax(module, variables) of Flax, from_torch_state(state) of PyTorch"
     elif callable(params):
-        mend = f"{_A_FUNCTION}; or {mend} {_NO_MORE}"
+        fix = f"{_A_FUNCTION}; or {fix} {_NO_MORE}"
     elif isinstance(params, tuple | list) and len(params) == 2 and np.ndim(params[0]) == 2:
-        mend += ": [(W, b)] for one layer"
-    raise ValueError(f"params={checks.shown(params, 40)}: {mend}")
+        fix += ": [(W, b)] for one layer"
+    raise ValueError(f"params={checks.shown(params, 40)}: {fix}")
 
 
 def checked_params(params: Any, *, networks: bool = False) -> Params:

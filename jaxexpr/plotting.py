@@ -122,8 +122,8 @@ def layers(estimate: Estimate, *, ax: Any = None, label: str = "", **line: Any) 
     """
     if not isinstance(estimate, Estimate):
         several = isinstance(estimate, Mapping)
-        mend = "give one of its Estimates" if several else "give what estimate returned for a probe"
-        raise ValueError(f"estimate={checks.shown(estimate)} is not an Estimate: {mend}")
+        fix = "give one of its Estimates" if several else "give what estimate returned for a probe"
+        raise ValueError(f"estimate={checks.shown(estimate)} is not an Estimate: {fix}")
     if estimate.mean.ndim != 1:
         raise ValueError(
             f"estimate has shape {estimate.mean.shape}: give one cell of the sweep, "

@@ -188,10 +188,10 @@ def save(data: xr.Dataset, path: str | Path) -> Path:
     """Write a dataset to `path` (netCDF) in one step: readers see the old file or the new one."""
     path = checks.path("path", path)
     if not hasattr(data, "to_netcdf"):
-        mend = "results.dataset(data)" if isinstance(data, Mapping) else "what dataset returned"
+        fix = "results.dataset(data)" if isinstance(data, Mapping) else "what dataset returned"
         if isinstance(data, Estimate):
-            mend = f"results.dataset({{{data.name!r}: data}})"
-        raise ValueError(f"data={checks.shown(data, 40)} is not a dataset: give {mend}")
+            fix = f"results.dataset({{{data.name!r}: data}})"
+        raise ValueError(f"data={checks.shown(data, 40)} is not a dataset: give {fix}")
     write_atomically(path, lambda temporary: data.to_netcdf(temporary, engine="h5netcdf"))
     return path
 

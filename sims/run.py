@@ -26,7 +26,7 @@ import xarray as xr
 import jaxexpr
 from jaxexpr import plotting, results
 from jaxexpr._core.files import alone_in, clear_unfinished, write_atomically
-from jaxexpr._core.fingerprint import digest
+from jaxexpr._core.fingerprint import fingerprint
 from jaxexpr._core.progress import Bar
 from sims import stored
 from sims.presets import CATALOGUE
@@ -162,8 +162,8 @@ class Run:
         if "test_data" not in options:
             options["test_data"] = datasets.load(config.data, "test")
         rest = sorted(options.items())
-        mark = digest(FORMAT, stored.code("jaxexpr"), net, examples, config.seed, rest)[:16]
-        checkpoint = self._folder.parents[1] / ".trained" / f"{mark}.npz"
+        trained = fingerprint(FORMAT, stored.code("jaxexpr"), net, examples, config.seed, rest)[:16]
+        checkpoint = self._folder.parents[1] / ".trained" / f"{trained}.npz"
         if self._fresh and checkpoint.exists() and checkpoint.stat().st_mtime < _STARTED:
             checkpoint.unlink()
         began = time.monotonic()

@@ -454,7 +454,7 @@ def call(params=((W, B),), low=-1, high=1, activation="relu", **options):
 
 
 @pytest.mark.parametrize(
-    ("run", "argument", "value", "mend"),
+    ("run", "argument", "value", "fix"),
     [
         (lambda: call(5), "params", "=5", "give a sequence of pairs (W, b)"),
         (lambda: call(((W, B[:2]),)), "params[0][1]", "(2,)", "give b of shape (3,)"),
@@ -479,11 +479,11 @@ def call(params=((W, B),), low=-1, high=1, activation="relu", **options):
         ),
     ],
 )
-def test_errors_name_argument_value_and_mend(run, argument, value, mend):
+def test_errors_name_argument_value_and_mend(run, argument, value, fix):
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         run()
     message = str(caught.value)
-    assert argument in message and value in message and mend in message
+    assert argument in message and value in message and fix in message
     assert len(message) < 300 and "\n" not in message
 
 

@@ -229,8 +229,8 @@ def test_round_trip(tmp_path):
     assert_equal(load_accumulators(tmp_path / "kept", "mark"), saved)
 
 
-def refused(path: Path, mend: str) -> None:
-    with pytest.raises(ValueError, match=mend) as caught:
+def refused(path: Path, fix: str) -> None:
+    with pytest.raises(ValueError, match=fix) as caught:
         load_accumulators(path, "mark")
     assert "checkpoint=" in str(caught.value) and repr(str(path)) in str(caught.value)
 

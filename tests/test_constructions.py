@@ -269,11 +269,11 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("call", "argument", "value", "mend"), REFUSED)
-def test_bad_input_is_refused(call, argument, value, mend):
+@pytest.mark.parametrize(("call", "argument", "value", "fix"), REFUSED)
+def test_bad_input_is_refused(call, argument, value, fix):
     with pytest.raises(ValueError) as caught:
         call()
     message = str(caught.value)
     assert argument in message
     assert value in message
-    assert mend in message
+    assert fix in message

@@ -243,12 +243,12 @@ def test_a_named_folder_is_never_replaced_by_a_download(
         absent: f"{origin}='.*absent' is not a folder that exists: put .* into .*absent.{name}",
         empty: f"{origin}='.*empty' lacks {', '.join(wanted)} of {name}, .*looked in .*empty",
     }
-    mend = "unset JAXEXPR_DATA to" if origin == "JAXEXPR_DATA" else "leave out folder, with JAX"
+    fix = "unset JAXEXPR_DATA to" if origin == "JAXEXPR_DATA" else "leave out folder, with JAX"
     for folder, fault in faults.items():
         if origin == "JAXEXPR_DATA":
             monkeypatch.setenv(origin, str(folder))
         given = folder if origin == "folder" else None
-        with pytest.raises(FileNotFoundError, match=f"{fault}.*{mend}.* download"):
+        with pytest.raises(FileNotFoundError, match=f"{fault}.*{fix}.* download"):
             datasets.load(name, folder=given)
 
 

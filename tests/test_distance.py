@@ -391,7 +391,7 @@ PARAMS = ((W, B),)
 
 
 @pytest.mark.parametrize(
-    ("run", "argument", "value", "mend"),
+    ("run", "argument", "value", "fix"),
     [
         (lambda: distance_to_boundary(((W, B[:2]),), [1, 2]), "params[0][1]", "(2,)", "shape (3,)"),
         (lambda: distance_to_boundary(PARAMS, [1.0]), "x", "(1,)", "shape (..., 2)"),
@@ -413,9 +413,9 @@ PARAMS = ((W, B),)
         (lambda: jax.jit(lambda x: regions_in_ball(PARAMS, x, 1))(B[:2]), "x", "traced", "outside"),
     ],
 )
-def test_errors_name_argument_value_and_mend(run, argument, value, mend):
+def test_errors_name_argument_value_and_mend(run, argument, value, fix):
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         run()
     message = str(caught.value)
-    assert argument in message and value in message and mend in message
+    assert argument in message and value in message and fix in message
     assert len(message) < 300 and "\n" not in message

@@ -1,4 +1,4 @@
-"""Bad input is refused at the entry: the message names the argument, its value and the mend."""
+"""Bad input is refused at the entry: the message names the argument, its value and the fix."""
 
 import difflib
 
@@ -75,7 +75,7 @@ def total(layer):
     return jnp.sum(layer.h)
 
 
-# (call, argument, value, mend)
+# (call, argument, value, fix)
 CASES = {
     "laws": [
         (lambda: Gaussian(-1.5), "sigma", "-1.5", "give a number >= 0"),
@@ -447,14 +447,14 @@ FLAT = [
 ]
 
 
-@pytest.mark.parametrize(("call", "argument", "value", "mend"), FLAT)
-def test_the_message_names_argument_value_and_mend(call, argument, value, mend):
+@pytest.mark.parametrize(("call", "argument", "value", "fix"), FLAT)
+def test_the_message_names_argument_value_and_mend(call, argument, value, fix):
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         call()
     message = str(caught.value)
     assert argument in message
     assert value in message
-    assert mend in message
+    assert fix in message
     assert len(message) < 300 and "\n" not in message  # fits on the screen
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from jaxexpr import MLP, curves, estimate, laws, probe
-from jaxexpr._core.fingerprint import digest
+from jaxexpr._core.fingerprint import fingerprint as digest
 from jaxexpr.activations import Activation
 from jaxexpr.ensemble.along_curves import Along
-from jaxexpr.ensemble.checkpoints import fingerprint
+from jaxexpr.ensemble.checkpoints import run_fingerprint
 from jaxexpr.measurement import plan
 
 KEY = jax.random.key(0)
@@ -24,7 +24,7 @@ def mark(net=NET, curve=LINE, key=KEY, probes=("length",), **options):
     curve, passes = plan.checked(
         net, curve, probes, options.get("method", "auto"), options.get("points")
     )
-    return fingerprint(net, curve, key, Along(passes))
+    return run_fingerprint(net, curve, key, Along(passes))
 
 
 def stretched(c):
@@ -166,11 +166,11 @@ _OTHER = """
 import jax, numpy as np
 from jaxexpr import MLP, curves, laws
 from jaxexpr.ensemble.along_curves import Along
-from jaxexpr.ensemble.checkpoints import fingerprint
+from jaxexpr.ensemble.checkpoints import run_fingerprint
 from jaxexpr.measurement import plan
 net = MLP((2, 8), laws.Sparse(laws.Gaussian(1.5), 0.5), laws.Zero(), "tanh")
 curve, passes = plan.checked(net, curves.line([0.0, 1.0], [1.0, 0.0]), ("length",), "auto", None)
-print(fingerprint(net, curve, jax.random.key(0), Along(passes)))
+print(run_fingerprint(net, curve, jax.random.key(0), Along(passes)))
 """
 
 

@@ -345,8 +345,8 @@ REMEDY = re.compile(
 OWN = (ValueError, TypeError, FileNotFoundError, AttributeError)
 
 
-@pytest.mark.parametrize(("code", "argument", "value", "mend"), ALL, ids=[row[0] for row in ALL])
-def test_the_answer_names_argument_value_and_remedy(code, argument, value, mend):
+@pytest.mark.parametrize(("code", "argument", "value", "fix"), ALL, ids=[row[0] for row in ALL])
+def test_the_answer_names_argument_value_and_remedy(code, argument, value, fix):
     with pytest.raises(OWN) as caught:
         eval(code, SCOPE)
     raised_in = pathlib.Path(traceback.extract_tb(caught.tb)[-1].filename)
@@ -354,7 +354,7 @@ def test_the_answer_names_argument_value_and_remedy(code, argument, value, mend)
     message = str(caught.value)
     assert argument in message
     assert value in message
-    assert mend in message
+    assert fix in message
     assert REMEDY.search(message)
     assert len(message) < 320 and "\n" not in message  # fits on the screen
     assert " is no " not in message

@@ -599,7 +599,7 @@ W3, B3 = np.ones((2, 3)), np.zeros(3)
 
 
 @pytest.mark.parametrize(
-    ("call", "argument", "value", "mend"),
+    ("call", "argument", "value", "fix"),
     [
         (lambda: square(((W3, B3[:2]),)), "params[0][1]", "(2,)", "give b of shape (3,)"),
         (lambda: square(()), "params", "()", "at least one layer"),
@@ -642,13 +642,13 @@ W3, B3 = np.ones((2, 3)), np.zeros(3)
         (lambda: plotting.regions(square([(W3, B3)]), widths=[1, 2]), "widths", "(2,)", "(1,)"),
     ],
 )
-def test_bad_input_is_refused(call, argument, value, mend):
+def test_bad_input_is_refused(call, argument, value, fix):
     with pytest.raises(ValueError) as error:
         call()
     message = str(error.value)
     assert message.startswith(argument)
     assert value in message
-    assert mend in message
+    assert fix in message
 
 
 def test_picture():

@@ -505,14 +505,14 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("call", "argument", "value", "mend"), BAD)
-def test_bad_input_is_refused(call, argument, value, mend):
+@pytest.mark.parametrize(("call", "argument", "value", "fix"), BAD)
+def test_bad_input_is_refused(call, argument, value, fix):
     with pytest.raises(ValueError) as caught:
         call()
     message = str(caught.value)
     assert argument in message
     assert value in message
-    assert mend in message
+    assert fix in message
 
 
 @pytest.mark.parametrize(

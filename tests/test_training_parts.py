@@ -24,7 +24,7 @@ from jaxexpr.training import (
     wrong_labels,
 )
 from jaxexpr.training.models import Pooling
-from jaxexpr.training.setup import Wanted
+from jaxexpr.training.setup import TrainingSpec
 
 KEY = jax.random.key(5)
 NET = MLP((4, 7, 5), laws.Gaussian(1.5), laws.Gaussian(0.3))
@@ -60,7 +60,7 @@ def test_every_epoch_has_an_order_of_its_own(monkeypatch):
 
     def orders(key, wrong=0.0):
         share = jnp.asarray(wrong, jnp.float32)
-        held = steps.Held(key, jnp.zeros((), jnp.int32), share, jnp.ones(()))
+        held = steps.PerNetwork(key, jnp.zeros((), jnp.int32), share, jnp.ones(()))
         state = steps.State(jnp.full((12, 2, batch), -1, jnp.int32), (), (), (), 0.0, 0)
 
         @jax.jit
@@ -236,13 +236,13 @@ def test_pruning_falls_by_a_cube_and_ends_where_it_is_told():
 def test_networks_of_a_sweep_in_their_order():
     """Cells lead, networks follow; a network of the same number has one key in all cells."""
     noise, only = np.array([[0.0], [0.5]]), np.array([0, 1, 2])
-    wanted = Wanted(
+    wanted = TrainingSpec(
         net=NET, networks=2, classes=3, batch=10, optimiser=optax.sgd(0.1),
         intervention=Intervention(train_layer=only, label_noise=noise),
     )  # fmt: skip
     assert wanted.sweep == (2, 3)
     drawn = wanted.draw(KEY)
-    np.testing.assert_array_equal(drawn.held.only, np.tile(np.repeat(only, 2), 2))
+    np.testing.assert_array_equal(drawn.held.train_layer, np.tile(np.repeat(only, 2), 2))
     np.testing.assert_array_equal(drawn.held.label_noise, np.repeat([0.0, 0.5], 6))
     keys = np.asarray(jax.random.key_data(drawn.held.key))
     np.testing.assert_array_equal(keys, np.tile(keys[:2], (6, 1)))
@@ -354,14 +354,14 @@ class Marked(Exception):
 
 @pytest.fixture
 def mark(monkeypatch, tmp_path):
-    digest = loop.digest
+    fingerprint = loop.fingerprint
 
     def marked(*what):
-        raise Marked(digest(*what))
+        raise Marked(fingerprint(*what))
 
-    monkeypatch.setattr(Wanted, "draw", lambda self, key: loop.Drawn(None, None, None))
+    monkeypatch.setattr(TrainingSpec, "draw", lambda self, key: loop.Initialised(None, None, None))
     monkeypatch.setattr(loop, "_Run", lambda *arguments: None)
-    monkeypatch.setattr(loop, "digest", marked)
+    monkeypatch.setattr(loop, "fingerprint", marked)
 
     def of(net=NET, examples=(X, Y), **options):
         given = {"key": KEY, "networks": 2, "epochs": 2, "batch": 10, "checkpoint": tmp_path / "a"}

@@ -25,12 +25,12 @@ def pack(bits: jax.Array) -> jax.Array:
     [[5]]
     """
     rows, units = bits.shape
-    room = words(units) * WORD
-    if room > units:
-        bits = jnp.concatenate([bits, jnp.zeros((rows, room - units), bool)], axis=1)
+    columns = words(units) * WORD
+    if columns > units:
+        bits = jnp.concatenate([bits, jnp.zeros((rows, columns - units), bool)], axis=1)
     places = jnp.arange(WORD, dtype=jnp.uint32)[None, None, :]
     return jnp.sum(
-        bits.reshape(rows, room // WORD, WORD).astype(jnp.uint32) << places, -1, dtype=jnp.uint32
+        bits.reshape(rows, columns // WORD, WORD).astype(jnp.uint32) << places, -1, dtype=jnp.uint32
     )
 
 

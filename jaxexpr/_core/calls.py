@@ -69,15 +69,15 @@ def _fault(
     if inspect.Parameter.VAR_KEYWORD not in kinds or options:
         for key, value in kwargs.items():
             if key not in (*known, *options):
-                mend = advice.get(key) or _nearest(key, [*known, *options])
-                return f"{name}() takes no argument {key}={checks.shown(value)}: {mend}"
+                fix = advice.get(key) or _nearest(key, [*known, *options])
+                return f"{name}() takes no argument {key}={checks.shown(value)}: {fix}"
     places = [key for key, p in parameters.items() if p.kind in _POSITIONAL]
     if len(args) > len(places) and inspect.Parameter.VAR_POSITIONAL not in kinds:
         others = [key for key in known if key not in places]
-        mend = f"name the others, such as {others[0]}=" if others else "leave the others out"
+        fix = f"name the others, such as {others[0]}=" if others else "leave the others out"
         return (
             f"{name}() takes {len(places)} arguments by place ({', '.join(places)}) and is given "
-            f"{len(args)}, with {checks.shown(args[len(places)])}: {mend}"
+            f"{len(args)}, with {checks.shown(args[len(places)])}: {fix}"
         )
     twice = [key for key in places[: len(args)] if key in kwargs]
     if twice:
@@ -129,12 +129,12 @@ def absent(module: str, public: Iterable[str]) -> Callable[[str], Any]:
     def missing(name: str) -> Any:
         if name.startswith("_"):  # asked for by Python and by tools
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        mend = known.get(name.lower().replace("_", ""))
-        if mend is None:
+        fix = known.get(name.lower().replace("_", ""))
+        if fix is None:
             lower = {n.lower(): n for n in names}
             near = difflib.get_close_matches(name.lower(), lower, n=1)
             some = f"one of {', '.join(names)}" if len(names) < 15 else f"what dir({module}) lists"
-            mend = f"did you mean {lower[near[0]]}?" if near else f"use {some}"
-        raise AttributeError(f"{module} has no {name!r}: {mend}")
+            fix = f"did you mean {lower[near[0]]}?" if near else f"use {some}"
+        raise AttributeError(f"{module} has no {name!r}: {fix}")
 
     return missing

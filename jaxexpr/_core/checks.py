@@ -1,4 +1,4 @@
-"""Checks of what a caller hands in: each failure names the argument, its value and the mend.
+"""Checks of what a caller hands in: each failure names the argument, its value and the fix.
 
 Traced values pass unchecked: under ``jit``, ``vmap`` or ``grad`` they have no value to look at.
 """
@@ -75,11 +75,11 @@ def numeric(name: str, value: Any) -> Any:
     return value if isinstance(value, jax.Array | int | float) else array
 
 
-def non_negative(name: str, value: Any, mend: str = "give a number >= 0") -> Any:
+def non_negative(name: str, value: Any, fix: str = "give a number >= 0") -> Any:
     """Return `value` if all its entries are finite and >= 0."""
     value = numeric(name, value)
     if not is_traced(value) and np.any(np.asarray(value) < 0):
-        raise ValueError(f"{name}={shown(value)} is negative: {mend}")
+        raise ValueError(f"{name}={shown(value)} is negative: {fix}")
     return value
 
 

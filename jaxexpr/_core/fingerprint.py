@@ -1,9 +1,9 @@
-"""A digest of all that determines the numbers of an estimate.
+"""A fingerprint of all that determines the numbers of an estimate.
 
 What was gathered for one network, curve, key and set of probes must never be continued with
 another. Users' own functions (probes, curves, activations) are told apart by their code and by
-what they close over; where that has no lasting identity, continuing is refused rather than
-risked.
+what they close over; where that is not the same from one process to the next, continuing is
+refused rather than risked.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 
-def digest(*what: Any) -> str:
-    """Return a digest of values: arrays, numbers, laws, functions and what these close over."""
+def fingerprint(*what: Any) -> str:
+    """Fingerprint of values: arrays, numbers, laws, functions and what these close over."""
     found = hashlib.sha256()
     for part in _parts(what, set()):
         found.update(len(part).to_bytes(8, "little") + part)  # 1 and 23 are not 12 and 3

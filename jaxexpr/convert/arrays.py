@@ -81,8 +81,8 @@ def as_params(
 ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """Check that layers chain; leave the read-out out. named : what they are called, if known."""
     if not layers or (readout and len(layers) < 2):
-        mend = "say readout=False if an activation follows the last one" if layers else "give some"
-        raise ValueError(f"{name} holds {len(layers)} layers, the read-out among them: {mend}")
+        fix = "say readout=False if an activation follows the last one" if layers else "give some"
+        raise ValueError(f"{name} holds {len(layers)} layers, the read-out among them: {fix}")
     pairs = [(w, np.zeros(w.shape[1]) if b is None else b) for w, b in layers]
     for i in range(1, len(pairs) if named else 0):
         below, above = pairs[i - 1][0].shape, pairs[i][0].shape

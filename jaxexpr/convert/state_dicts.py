@@ -33,7 +33,7 @@ def from_torch_state(
         ``torch.nn.Linear``. PyTorch itself is not needed. Layers whose names differ in numbers
         alone, such as ``layers.2`` and ``layers.10``, come in the order of these; the order of the
         others has to follow from their shapes.
-    readout : as of ``from_arrays``.
+    readout : as for ``from_arrays``.
     order : names of all layers in the order of their use, such as ``["first", "second", "out"]``.
 
     Returns

@@ -38,7 +38,7 @@ def from_torch(
     ----------
     module : a ``torch.nn.Module``, in inference (``module.eval()``) if it has dropout or batch
         normalisation. A layer may be used several times.
-    readout, activation, input_shape, call : as of ``from_flax``.
+    readout, activation, input_shape, call : as for ``from_flax``.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def from_torch(
     Raises
     ------
     ValueError
-        as of ``from_flax``; PyTorch that is missing.
+        as ``from_flax``; PyTorch that is missing.
     """
     try:
         import torch

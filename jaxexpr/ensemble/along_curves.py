@@ -107,7 +107,7 @@ class Along(Task):
         return plain + sum(p.capacity.bytes for p in self.passes if p.capacity is not None)
 
     @property
-    def identity(self) -> Any:
+    def fingerprint_parts(self) -> Any:
         return [(item.nodes, item.gram, item.probes) for item in self.passes]
 
     @property

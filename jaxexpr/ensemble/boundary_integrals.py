@@ -152,7 +152,7 @@ class Boundaries(Task):
         return weight_bytes(net) + float(np.dtype(net.dtype).itemsize * each)
 
     @property
-    def identity(self) -> Any:
+    def fingerprint_parts(self) -> Any:
         return self
 
     def observe(self, net: Network, key: jax.Array, data: Box) -> Observed:

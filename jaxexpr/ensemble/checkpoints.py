@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jaxexpr._core.files import DAMAGE, write_atomically
-from jaxexpr._core.fingerprint import digest
+from jaxexpr._core.fingerprint import fingerprint as fingerprint_of
 from jaxexpr.curves import Curve
 from jaxexpr.ensemble.statistics import Accumulator, Moments
 from jaxexpr.ensemble.tasks import Task
@@ -69,14 +69,14 @@ def load_accumulators(path: Path, fingerprint: str) -> dict[str, Accumulator]:
     return known
 
 
-def fingerprint(net: Any, data: Any, key: jax.Array, task: Task) -> str:
-    """Return the digest of a network, what it is measured along, the key and the task."""
+def run_fingerprint(net: Any, data: Any, key: jax.Array, task: Task) -> str:
+    """Return the fingerprint of a network, what it is measured along, the key and the task."""
     numbers = jax.tree.leaves((net, data))
     whole = (
-        (net.identity, net.activation, str(jax.tree.structure((net.weights, net.biases)))),
+        (net.fingerprint_parts, net.activation, str(jax.tree.structure((net.weights, net.biases)))),
         (data.kind, data.domain, data.point, data.shape) if isinstance(data, Curve) else (),
-        task.identity,
+        task.fingerprint_parts,
         [np.asarray(leaf).astype(net.dtype) for leaf in numbers],
         (str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key))),
     )
-    return digest(whole)
+    return fingerprint_of(whole)

@@ -141,7 +141,7 @@ class Sweep(Task):
         return "exact" + (f" in {splits} parts" if splits > 1 else ""), 0
 
     @property
-    def identity(self) -> Any:
+    def fingerprint_parts(self) -> Any:
         return dataclasses.replace(self, capacities=())
 
     @property
@@ -312,7 +312,7 @@ def _changes(codes: jax.Array) -> jax.Array:
 
 
 def _labellings(seen: label_changes.SignChanges, joints: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Labellings and flips, each ``(layers,)``, of a block's ``(inputs, stretches, layers, r)``."""
+    """Labellings and flips, each ``(layers,)``, of a block's ``(inputs, segments, layers, r)``."""
     meets = seen.last[:, :-1] != seen.first[:, 1:]
     between = jnp.where(meets, joints[None, :, None, None], jnp.inf)
     inputs, pieces, layers, readouts, most = seen.times.shape

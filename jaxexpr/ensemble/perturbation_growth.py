@@ -105,7 +105,7 @@ class Perturbed(Task):
         return float(size * (2 * net.widest + 4 * net.depth * max(net.widths)))
 
     @property
-    def identity(self) -> Any:
+    def fingerprint_parts(self) -> Any:
         return "perturbations"
 
     def observe(self, net: Network, key: jax.Array, data: jax.Array) -> Observed:

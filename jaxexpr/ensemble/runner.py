@@ -19,7 +19,11 @@ from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.precision import precision
 from jaxexpr._core.progress import Bar
-from jaxexpr.ensemble.checkpoints import fingerprint, load_accumulators, save_accumulators
+from jaxexpr.ensemble.checkpoints import (
+    load_accumulators,
+    run_fingerprint,
+    save_accumulators,
+)
 from jaxexpr.ensemble.devices import Pace, layout, stepper
 from jaxexpr.ensemble.options import RunOptions, Settings, settings
 from jaxexpr.ensemble.statistics import Accumulator, Estimate, Moments
@@ -136,10 +140,10 @@ def _run(
     with precision(net.dtype):
         shape = layout(net, data, task, run.memory, run.batch)
         names = list(task.shapes(net, data))
-    mark = fingerprint(net, data, key, task)
-    known = _continued(run.extend, mark, names, draws)
+    fingerprint = run_fingerprint(net, data, key, task)
+    known = _continued(run.extend, fingerprint, names, draws)
     if run.checkpoint is not None and run.checkpoint.exists():
-        known = load_accumulators(run.checkpoint, mark)
+        known = load_accumulators(run.checkpoint, fingerprint)
     first = next(iter(known.values())).draws if known else 0
     bar.resumed(first, draws)
     with precision(net.dtype), bar:
@@ -162,7 +166,7 @@ def _run(
                     step = stepper(net, data, key, task, shape)
                     pace.compiles()
                     continue
-                known = _merged(known, observed.numbers, mark, count)
+                known = _merged(known, observed.numbers, fingerprint, count)
                 first += count
                 if run.checkpoint is not None and time.monotonic() - saved > 5:
                     save_accumulators(run.checkpoint, known)
@@ -225,7 +229,7 @@ def _refined(task: Task, net: Network, data: Any, key: jax.Array, run: Settings)
 
 
 def _merged(
-    known: dict[str, Accumulator], numbers: dict[str, Any], mark: str, count: int
+    known: dict[str, Accumulator], numbers: dict[str, Any], fingerprint: str, count: int
 ) -> dict[str, Accumulator]:
     """What is known of all networks, with the observations of `count` more."""
     merged = {}
@@ -238,7 +242,7 @@ def _merged(
             left_out.sum(axis=0, dtype=np.float64),
             failed.sum(axis=0),
             count,
-            mark,
+            fingerprint,
         )
         merged[name] = known[name].merge(new) if known else new
     return merged
@@ -273,7 +277,7 @@ def _reached(known: dict[str, Accumulator], target: float) -> bool:
 
 
 def _continued(
-    extend: Mapping[str, Estimate], mark: str, names: list[str], draws: int
+    extend: Mapping[str, Estimate], fingerprint: str, names: list[str], draws: int
 ) -> dict[str, Accumulator]:
     """What is known from estimates made before; nothing of none."""
     if not extend:
@@ -285,7 +289,7 @@ def _continued(
     known = {name: one.accumulated for name, one in extend.items() if one.accumulated is not None}
     if len(known) < len(extend):
         raise ValueError("extend holds estimates read from a file or made of samples: draw anew")
-    if any(one.fingerprint != mark for one in known.values()):
+    if any(one.fingerprint != fingerprint for one in known.values()):
         raise ValueError(
             "extend comes from another net, curve, key, method or points: give the same ones"
         )

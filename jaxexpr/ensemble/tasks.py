@@ -87,7 +87,7 @@ class Task(abc.ABC):
         return float(size * (3 * sum(p.size for p in params) / cells + outputs))
 
     @property
-    def identity(self) -> Any:
+    def fingerprint_parts(self) -> Any:
         """All that tells its numbers from those of another task: its fields, and its code."""
         classes = type(self).__mro__[: type(self).__mro__.index(Task)]
         code = [f for c in classes for f in vars(c).values() if isinstance(f, types.FunctionType)]

@@ -14,7 +14,7 @@ from jaxexpr._core.precision import precision
 from jaxexpr.curves import Curve
 from jaxexpr.layers import PlacedDense, PlacedPool
 from jaxexpr.measurement.nodes import Nodes
-from jaxexpr.measurement.plan import checked_given
+from jaxexpr.measurement.plan import validate_network
 from jaxexpr.networks import Network
 from jaxexpr.params import Params
 
@@ -102,7 +102,7 @@ def trajectory(
     >>> [h.shape for h in trajectory(params, curves.circle([1.0, 0], [0, 1.0]), points=5)]
     [(5, 2), (5, 8), (5, 4)]
     """
-    params, curve, phi, dtype = checked_given(params, curve, activation, net)
+    params, curve, phi, dtype = validate_network(params, curve, activation, net)
     nodes = Nodes("grid", checks.integer("points", points, minimum=2))
     if curve.whole:
         raise ValueError("curve is an infinite line, which has no last point: give a segment")

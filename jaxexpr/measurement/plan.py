@@ -19,8 +19,8 @@ from jaxexpr.exact.along_curves.supported import has_pieces
 from jaxexpr.measurement.capacity_guess import initial_capacity
 from jaxexpr.measurement.needs import COUNTS, Case, refusal
 from jaxexpr.measurement.nodes import Nodes
-from jaxexpr.networks import MLP, Network, given_for
-from jaxexpr.params import Params, fitting, given
+from jaxexpr.networks import MLP, Network, validate_for
+from jaxexpr.params import Params, fitting, validate
 from jaxexpr.probes.base import Probe
 from jaxexpr.probes.named import NAMES
 
@@ -30,7 +30,7 @@ LENGTHS = ("length", "length_ratio", "log_length")  # of the whole curve
 
 @dataclasses.dataclass(frozen=True)
 class Pass:
-    """One trip of the curve through the network: nodes, how products are had, what is measured.
+    """One trip of the curve through the network: nodes, whether products are drawn, what is measured.
 
     capacity : of an exact pass, the sizes of its arrays.
     """
@@ -172,7 +172,7 @@ def _kind_of(probe: Probe, method: str, curve: Curve, *, exact: bool, lengths: b
     return next(kind for kind in probe.nodes if kind != "exact")
 
 
-def checked_given(
+def validate_network(
     params: Params,
     curve: Curve,
     activation: str | activations.Activation | None,
@@ -180,10 +180,10 @@ def checked_given(
     *,
     networks: bool = False,
 ) -> tuple[Params, Curve, activations.Activation, str]:
-    """Check a network that is given, or several, and a curve through it; returns as ``given``."""
+    """Check networks that are given, and a curve through them, as ``params.validate`` does."""
     if net is None:
         phi = "relu" if activation is None else activation
-        return given(params, curve, phi, networks=networks)
+        return validate(params, curve, phi, networks=networks)
     if not isinstance(net, Network):
         raise ValueError(
             f"net={checks.shown(net)} is not a network: give the ConvNet or MLP whose parameters "
@@ -194,7 +194,7 @@ def checked_given(
             f"activation={checks.shown(activation)} beside net, which has an activation, "
             f"{net.activation.name!r}: leave one of them out"
         )
-    return given_for(net, params, curve, networks=networks)
+    return validate_for(net, params, curve, networks=networks)
 
 
 def checked(

@@ -35,7 +35,7 @@ from jaxexpr.measurement.observe import (
     probe_names,
     where_it_fits,
 )
-from jaxexpr.measurement.plan import Pass, checked, checked_given, plan
+from jaxexpr.measurement.plan import Pass, checked, plan, validate_network
 from jaxexpr.measurement.propagation import propagate_params
 from jaxexpr.networks import MLP, Network
 from jaxexpr.params import Params
@@ -147,7 +147,7 @@ def measure(
     >>> measure(((W, b),), curves.line([0, 0], [1, 0]))["length"].round(12).tolist()
     [3.0]
     """
-    params, curve, phi, dtype = checked_given(params, curve, activation, net, networks=True)
+    params, curve, phi, dtype = validate_network(params, curve, activation, net, networks=True)
     many = np.ndim(params[0][1]) == 2
     leaves = jax.tree.leaves(params)
     traced = any(checks.is_traced(x) for x in (*leaves, *curve.arrays))

@@ -14,7 +14,7 @@ from jaxexpr.training.steps import State
 Record = dict[str, np.ndarray]
 
 
-class Place(NamedTuple):
+class RunState(NamedTuple):
     """How far a run is.
 
     done : steps.
@@ -29,7 +29,7 @@ class Place(NamedTuple):
     seconds: dict[str, float]
 
 
-class _Other(Exception):
+class WrongRun(Exception):
     """A file of another run."""
 
 
@@ -52,9 +52,13 @@ def _is_key(leaf: Any) -> bool:
     return bool(jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key))
 
 
-def save(path: Path, digest: str, place: Place) -> None:
+def save(path: Path, fingerprint: str, place: RunState) -> None:
     """Write a run to `path`."""
-    arrays: dict[str, Any] = {"mark": digest, "done": place.done, "records": len(place.history)}
+    arrays: dict[str, Any] = {
+        "fingerprint": fingerprint,
+        "done": place.done,
+        "records": len(place.history),
+    }
     arrays |= {f"state.{i}": _plain(x) for i, x in enumerate(jax.tree.leaves(place.state))}
     arrays |= {f"seconds.{name}": value for name, value in place.seconds.items()}
     for i, record in enumerate(place.history):
@@ -67,7 +71,7 @@ def save(path: Path, digest: str, place: Place) -> None:
     write_atomically(path, write)
 
 
-def load(path: Path, digest: str, start: Place) -> Place:
+def load(path: Path, fingerprint: str, start: RunState) -> RunState:
     """Read a run back; `start` is the same run before its first step.
 
     Raises
@@ -78,8 +82,8 @@ def load(path: Path, digest: str, start: Place) -> Place:
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = dict(file)
-        if str(arrays["mark"]) != digest:
-            raise _Other
+        if str(arrays["fingerprint"]) != fingerprint:
+            raise WrongRun
         records = [dict[str, Any]() for _ in range(int(arrays["records"]))]
         for name, array in arrays.items():
             if name.startswith("record."):
@@ -89,7 +93,7 @@ def load(path: Path, digest: str, start: Place) -> Place:
         state = [_like(leaf, arrays[f"state.{i}"]) for i, leaf in enumerate(leaves)]
         done = int(arrays["done"])
         seconds = {name: float(arrays[f"seconds.{name}"]) for name in start.seconds}
-    except _Other:
+    except WrongRun:
         raise ValueError(
             f"checkpoint={str(path)!r} belongs to another run: give another path, or delete it"
         ) from None
@@ -97,4 +101,4 @@ def load(path: Path, digest: str, start: Place) -> Place:
         raise ValueError(
             f"checkpoint={str(path)!r} cannot be read ({error}): delete it to start anew"
         ) from error
-    return Place(done, jax.tree.unflatten(tree, state), tuple(records), seconds)
+    return RunState(done, jax.tree.unflatten(tree, state), tuple(records), seconds)

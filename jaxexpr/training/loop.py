@@ -16,7 +16,7 @@ from flax import nnx
 from jaxexpr import laws
 from jaxexpr._core import checks
 from jaxexpr._core.calls import advised
-from jaxexpr._core.fingerprint import digest
+from jaxexpr._core.fingerprint import fingerprint
 from jaxexpr._core.precision import precision
 from jaxexpr._core.progress import Bar, Progress
 from jaxexpr.ensemble.runner import Interrupted
@@ -25,7 +25,7 @@ from jaxexpr.training import checkpoints, parallel, track
 from jaxexpr.training.examples import Examples, as_examples
 from jaxexpr.training.interventions import Intervention
 from jaxexpr.training.models import Normalisation, as_normalisation
-from jaxexpr.training.setup import Drawn, Wanted
+from jaxexpr.training.setup import Initialised, TrainingSpec
 from jaxexpr.training.snapshots import Fit, Snapshot
 from jaxexpr.training.steps import State
 
@@ -34,7 +34,7 @@ Tracker = Callable[[Snapshot], Mapping[str, Any]]
 _SAVED_EVERY = 5.0  # seconds, or
 _SAVED_FOR = 20.0  # times what keeping the run took the last time, if that is longer
 _STEP_SECONDS = 1.0  # of one call
-_SPENT = ("first_step", "training", "first_look", "testing", "tracking")
+_TIMED = ("first_step", "training", "first_look", "testing", "tracking")
 FORMAT = 2  # to be raised when the same arguments train other networks
 _ADAM = optax.adam(1e-3)  # one for all runs: a step is compiled for its optimiser
 
@@ -150,7 +150,7 @@ def train(
     trackers = _trackers(trackers)
     path = None if checkpoint is None else checks.path("checkpoint", checkpoint)
     readout = None if readout is None else laws.as_law("readout", readout)
-    wanted = Wanted(
+    wanted = TrainingSpec(
         net=net,
         networks=checks.integer("networks", networks),
         classes=classes,
@@ -172,17 +172,17 @@ def train(
     with precision(net.dtype), Bar(int(stops[-1]), title, progress, unit="steps") as bar:
         try:
             drawn = wanted.draw(key)
-            start = checkpoints.Place(0, drawn.state, (), dict.fromkeys(_SPENT, 0.0))
+            start = checkpoints.RunState(0, drawn.state, (), dict.fromkeys(_TIMED, 0.0))
             run = _Run(net, shape, drawn, given, held_out, stops, trackers, batching)
             if path is None:
                 return run.to_the_end(start, lambda place: None, bar)
             key_data = (str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key)))
-            looks = [_identity(tracker) for tracker in trackers]
-            mark = digest(FORMAT, wanted, key_data, given, held_out, stops, looks, batching)
+            looks = [_name_of(tracker) for tracker in trackers]
+            own = fingerprint(FORMAT, wanted, key_data, given, held_out, stops, looks, batching)
             if path.exists():
-                start = checkpoints.load(path, mark, start)
+                start = checkpoints.load(path, own, start)
                 bar.resumed(start.done, int(stops[-1]))
-            return run.to_the_end(start, lambda place: checkpoints.save(path, mark, place), bar)
+            return run.to_the_end(start, lambda place: checkpoints.save(path, own, place), bar)
         except Interrupted:
             raise
         except KeyboardInterrupt as stop:  # before the first step of this call
@@ -197,10 +197,10 @@ def _optimises(optimiser: Any) -> None:
     if isinstance(optimiser, str):
         raise ValueError(f"{name}: give one of Optax, such as optax.adam(1e-3)")
     if not (callable(getattr(optimiser, "init", None)) and hasattr(optimiser, "update")):
-        mend = "give one of Optax, such as optax.adam(1e-3)"
+        fix = "give one of Optax, such as optax.adam(1e-3)"
         if callable(optimiser):
-            mend = "call it with its learning rate, as in optax.adam(1e-3), where a schedule may be"
-        raise ValueError(f"{name} is not an optimiser: {mend}")
+            fix = "call it with its learning rate, as in optax.adam(1e-3), where a schedule may be"
+        raise ValueError(f"{name} is not an optimiser: {fix}")
 
 
 def _trackers(trackers: Any) -> tuple[Tracker, ...]:
@@ -221,7 +221,7 @@ def _trackers(trackers: Any) -> tuple[Tracker, ...]:
     return tuple(trackers)
 
 
-def _identity(tracker: Tracker) -> str:
+def _name_of(tracker: Tracker) -> str:
     """What ``track`` says that a tracker is; of one of the user's own its name."""
     name = getattr(tracker, "__qualname__", type(tracker).__qualname__)
     return str(getattr(tracker, "identity", name))
@@ -268,7 +268,7 @@ class _Run:
         self,
         net: Network,
         shape: tuple[int, ...],
-        drawn: Drawn,
+        drawn: Initialised,
         given: Examples,
         test: Examples | None,
         stops: np.ndarray,
@@ -285,7 +285,7 @@ class _Run:
         self.an_epoch = len(given.labels) // drawn.plan.batch
 
     def to_the_end(
-        self, place: checkpoints.Place, keep: Callable[[checkpoints.Place], None], bar: Bar
+        self, place: checkpoints.RunState, keep: Callable[[checkpoints.RunState], None], bar: Bar
     ) -> Fit:
         """Train up to the last record, and keep where we are now and then.
 
@@ -294,7 +294,7 @@ class _Run:
         saved, pause, size, shown = time.monotonic(), _SAVED_EVERY, 1, ""
         apart = self._advance.apart(place.state)
 
-        def whole() -> checkpoints.Place:
+        def whole() -> checkpoints.RunState:
             return place._replace(state=self._advance.joined(apart))
 
         # Ctrl-C may come between any two lines: `place` and `apart` change in one.
@@ -325,8 +325,8 @@ class _Run:
             raise Interrupted({}, self._fit(reached) if reached.history else None) from stop
 
     def _some(
-        self, place: checkpoints.Place, apart: list[State], steps: int
-    ) -> tuple[checkpoints.Place, list[State]]:
+        self, place: checkpoints.RunState, apart: list[State], steps: int
+    ) -> tuple[checkpoints.RunState, list[State]]:
         """Do at most so many steps, in one epoch, of the states `apart`; the place's own is old."""
         number, first = divmod(place.done, self.an_epoch)
         last = min(self.an_epoch, first + steps)
@@ -339,12 +339,12 @@ class _Run:
         done = place.done + last - first
         return place._replace(done=done, seconds=place.seconds | {name: seconds}), apart
 
-    def snapshot(self, place: checkpoints.Place) -> Snapshot:
+    def snapshot(self, place: checkpoints.RunState) -> Snapshot:
         """Return the networks as they are."""
         values, epoch = (place.state.params, place.state.rest), place.done / self.an_epoch
         return Snapshot(self._net, place.done, epoch, self._count, self._plan.graph, values)
 
-    def _recorded(self, place: checkpoints.Place) -> checkpoints.Place:
+    def _recorded(self, place: checkpoints.RunState) -> checkpoints.RunState:
         """Add what is to be seen now, and start the sums again."""
         number, state, began = len(place.history), place.state, time.monotonic()
         if not number and jax.tree.leaves(nnx.filter_state(state.rest, nnx.BatchStat)):
@@ -366,7 +366,7 @@ class _Run:
             seen = tracker(now)
             if not isinstance(seen, Mapping):
                 raise ValueError(
-                    f"trackers: {_identity(tracker)[:40]!r} returns {checks.shown(seen)}: return "
+                    f"trackers: {_name_of(tracker)[:40]!r} returns {checks.shown(seen)}: return "
                     "{name: array}, the networks along its first axis"
                 )
             for name, value in seen.items():
@@ -386,7 +386,7 @@ class _Run:
         zero = state._replace(loss=jnp.zeros_like(state.loss), right=jnp.zeros_like(state.right))
         return place._replace(state=zero, history=(*place.history, found), seconds=spent)
 
-    def _fit(self, place: checkpoints.Place) -> Fit:
+    def _fit(self, place: checkpoints.RunState) -> Fit:
         """Return the networks as they are, with the records so far."""
         records, stops = place.history, self._stops[: len(place.history)]
         made = {

@@ -20,7 +20,7 @@ from jax.sharding import AxisType, PartitionSpec
 from jaxexpr._core import checks, threads
 from jaxexpr.params import Params
 from jaxexpr.training.models import hidden, with_hidden
-from jaxexpr.training.steps import Held, Plan, State, calibrated, epoch, tested
+from jaxexpr.training.steps import PerNetwork, State, StepSpec, calibrated, epoch, tested
 
 BATCHINGS = ("vmap", "map")
 
@@ -39,8 +39,8 @@ class Advance:
     devices; on one CPU, a loop over them is split over its cores.
     """
 
-    def __init__(self, plan: Plan, held: Held, batching: str) -> None:
-        self.count = len(held.only)
+    def __init__(self, plan: StepSpec, held: PerNetwork, batching: str) -> None:
+        self.count = len(held.train_layer)
         devices = tuple(jax.local_devices())
         if self.count % len(devices):
             devices = devices[:1]
@@ -65,11 +65,11 @@ class Advance:
 
 
 @functools.lru_cache(maxsize=16)
-def _advancing(plan: Plan, batching: str, devices: tuple[Any, ...]) -> Callable[..., State]:
+def _advancing(plan: StepSpec, batching: str, devices: tuple[Any, ...]) -> Callable[..., State]:
     def advance(
-        held: Held, state: State, images: Any, labels: Any, number: Any, first: Any, last: Any
+        held: PerNetwork, state: State, images: Any, labels: Any, number: Any, first: Any, last: Any
     ) -> State:
-        def one(held: Held, state: State) -> State:
+        def one(held: PerNetwork, state: State) -> State:
             return epoch(plan, held, state, images, labels, number, first, last)
 
         if batching == "vmap":
@@ -91,7 +91,7 @@ def _advancing(plan: Plan, batching: str, devices: tuple[Any, ...]) -> Callable[
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def calibrations(plan: Plan, held: Held, params: Any, rest: Any, images: Any) -> Any:
+def calibrations(plan: StepSpec, held: PerNetwork, params: Any, rest: Any, images: Any) -> Any:
     """Return `rest` of all networks as ``calibrated`` gives it; one network after the other."""
 
     def one(network: Any) -> Any:

@@ -15,25 +15,25 @@ from jaxexpr import laws
 from jaxexpr.networks import Network
 from jaxexpr.training.interventions import Intervention
 from jaxexpr.training.models import Classifier, Normalisation
-from jaxexpr.training.steps import Held, Plan, State, begin, steps_with
+from jaxexpr.training.steps import PerNetwork, State, StepSpec, begin, steps_with
 
 
-class Drawn(NamedTuple):
+class Initialised(NamedTuple):
     """A run before its first step; arrays of `held` and `state` lead with the networks."""
 
-    plan: Plan
-    held: Held
+    plan: StepSpec
+    held: PerNetwork
     state: State
 
 
 @dataclasses.dataclass(frozen=True)
-class Wanted:
+class TrainingSpec:
     """What networks are to be drawn, and how they are to be trained; checked.
 
     Attributes
     ----------
     net, networks : of each cell of the sweep, so many.
-    classes, batch, optimiser : as for ``Plan``.
+    classes, batch, optimiser : as for ``StepSpec``.
     normalisation, readout : as for ``Classifier``.
     intervention : as for ``train``.
     """
@@ -81,7 +81,7 @@ class Wanted:
             readout=readout,
         )
 
-    def draw(self, key: jax.Array) -> Drawn:
+    def draw(self, key: jax.Array) -> Initialised:
         """Draw all of them; network i of each cell from ``fold_in(key, i)``."""
         leaves, tree = jax.tree.flatten((self.net, self.readout))
         cells = int(np.prod(self.sweep))
@@ -95,7 +95,7 @@ class Wanted:
         sample = self.model(net, readout, key)
         steps_with(self.optimiser, sample)
         prune = self.intervention.prune
-        plan = Plan(
+        plan = StepSpec(
             nnx.graphdef(sample),
             self.optimiser,
             self.batch,
@@ -119,10 +119,10 @@ class Wanted:
 
         # Another key than that of the weights, which is used up.
         own = jax.vmap(lambda k: jax.random.fold_in(k, np.uint32(0)))(keys)
-        held = Held(
+        held = PerNetwork(
             jnp.tile(own, cells),
             each("train_layer", jnp.int32),
             each("label_noise", jnp.float32),
             each("prune.density", jnp.float32),
         )
-        return Drawn(plan, held, state)
+        return Initialised(plan, held, state)

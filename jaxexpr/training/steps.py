@@ -37,23 +37,23 @@ class State(NamedTuple):
     right: jax.Array
 
 
-class Held(NamedTuple):
+class PerNetwork(NamedTuple):
     """What stays as it is while a network is trained.
 
     key : of the order of its examples, and of wrong labels.
-    only : the one layer that is trained, from 1 on; 0 is all.
+    train_layer : number of the one layer that is trained, 1 the first; 0 is all.
     label_noise : share of labels that are replaced.
     density : of the hidden layers when pruning is done.
     """
 
     key: jax.Array
-    only: jax.Array
+    train_layer: jax.Array
     label_noise: jax.Array
     density: jax.Array
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class StepSpec:
     """What is static.
 
     graph : of the Flax model.
@@ -72,7 +72,7 @@ class Plan:
     prune: Prune | None = None
 
 
-def begin(plan: Plan, model: nnx.Module, *, sparse: tuple[bool, ...]) -> State:
+def begin(plan: StepSpec, model: nnx.Module, *, sparse: tuple[bool, ...]) -> State:
     """Return the state of an untrained model.
 
     sparse : of each hidden layer, whether weights that are 0 stay so.
@@ -88,7 +88,7 @@ def begin(plan: Plan, model: nnx.Module, *, sparse: tuple[bool, ...]) -> State:
     return State(params, rest, start, masks, zero, jnp.zeros((), jnp.int32))
 
 
-def calibrated(plan: Plan, held: Held, params: Any, rest: Any, images: jax.Array) -> Any:
+def calibrated(plan: StepSpec, held: PerNetwork, params: Any, rest: Any, images: jax.Array) -> Any:
     """Return `rest` with the running means and variances of untrained batch normalisation.
 
     They are those of the first ``TOGETHER`` examples (all, if there are fewer) in the order in
@@ -104,7 +104,7 @@ def calibrated(plan: Plan, held: Held, params: Any, rest: Any, images: jax.Array
     return parts[2]
 
 
-def shown_in(held: Held, number: Any, count: int) -> jax.Array:
+def shown_in(held: PerNetwork, number: Any, count: int) -> jax.Array:
     """Return the order in which a network is shown its examples in an epoch, ``(count,)``."""
     return prng.permutation(prng.child(prng.seed(held.key), number, 1), count)
 
@@ -124,13 +124,13 @@ def steps_with(optimiser: optax.GradientTransformation, model: nnx.Module) -> No
             made = jax.eval_shape(once, params)
     except TypeError as error:
         reason = str(error).partition("\n")[0][:100]
-        mend = alone if "missing" in reason else rates
-        raise ValueError(f"optimiser cannot do a step ({reason}): {mend}") from error
+        fix = alone if "missing" in reason else rates
+        raise ValueError(f"optimiser cannot do a step ({reason}): {fix}") from error
     if jax.tree.map(jnp.shape, made) != jax.tree.map(jnp.shape, params):
         raise ValueError(f"optimiser changes the shapes of parameters: {rates}")
 
 
-def _only(updates: Any, layer: jax.Array) -> Any:
+def _of_layer(updates: Any, layer: jax.Array) -> Any:
     """Keep the updates of one hidden layer; of all if `layer` is 0."""
     numbers = {stage: n for n, stage in enumerate(weighted(updates), start=1)}
 
@@ -147,7 +147,7 @@ def _masked(params: Any, masks: tuple[jax.Array, ...]) -> Any:
     return with_hidden(params, tuple((jnp.where(mask, w, 0), b) for (w, b), mask in pairs))
 
 
-def objective(plan: Plan, params: Any, rest: Any, x: jax.Array, y: jax.Array) -> Any:
+def objective(plan: StepSpec, params: Any, rest: Any, x: jax.Array, y: jax.Array) -> Any:
     """Return loss with regularisation, and beside it what changed, the plain loss, and the hits."""
     model = nnx.merge(plan.graph, params, rest, copy=True)
     logits = model(x)
@@ -164,7 +164,9 @@ def _classes(logits: jax.Array) -> jax.Array:
     return lax.argmax(logits, 1, jnp.int32)
 
 
-def step(plan: Plan, held: Held, state: State, x: jax.Array, y: jax.Array, done: Any) -> State:
+def step(
+    plan: StepSpec, held: PerNetwork, state: State, x: jax.Array, y: jax.Array, done: Any
+) -> State:
     """One step of the optimiser on one minibatch.
 
     Parameters
@@ -177,7 +179,7 @@ def step(plan: Plan, held: Held, state: State, x: jax.Array, y: jax.Array, done:
     with jax.numpy_dtype_promotion("standard"):  # Optax counts on it
         updates, optimiser = plan.optimiser.update(gradient, state.optimiser, state.params)
     if plan.freezes:
-        updates = _only(updates, held.only)
+        updates = _of_layer(updates, held.train_layer)
     params: Any = optax.apply_updates(state.params, updates)
     masks = state.masks
     if masks:
@@ -197,8 +199,8 @@ def step(plan: Plan, held: Held, state: State, x: jax.Array, y: jax.Array, done:
 
 
 def epoch(
-    plan: Plan,
-    held: Held,
+    plan: StepSpec,
+    held: PerNetwork,
     state: State,
     images: jax.Array,
     labels: jax.Array,

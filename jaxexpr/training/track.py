@@ -20,7 +20,7 @@ from jax import lax
 from jaxexpr import exact
 from jaxexpr._core import checks
 from jaxexpr._core.calls import absent, explained
-from jaxexpr._core.fingerprint import digest
+from jaxexpr._core.fingerprint import fingerprint
 from jaxexpr._core.threads import cores
 from jaxexpr.curves import Curve, as_curve
 from jaxexpr.measurement.nodes import Nodes
@@ -34,9 +34,9 @@ from jaxexpr.training.snapshots import Snapshot
 Tracker = Callable[[Snapshot], Mapping[str, Any]]
 
 
-def _identified(look: Tracker, *what: Any) -> Tracker:
+def _with_fingerprint(look: Tracker, *what: Any) -> Tracker:
     """Say what a tracker looks at, so that a checkpoint is not continued with another one."""
-    vars(look)["identity"] = digest(look.__qualname__, what)
+    vars(look)["identity"] = fingerprint(look.__qualname__, what)
     return look
 
 
@@ -54,7 +54,7 @@ def weight_scale() -> Tracker:
         ]
         return {"weight_scale": np.stack(scales, axis=-1)}
 
-    return _identified(look)
+    return _with_fingerprint(look)
 
 
 def density() -> Tracker:
@@ -66,7 +66,7 @@ def density() -> Tracker:
         ]
         return {"density": np.stack(shares, axis=-1)}
 
-    return _identified(look)
+    return _with_fingerprint(look)
 
 
 def _all_but_first(array: Any) -> tuple[int, ...]:
@@ -97,7 +97,7 @@ def lengths(curve: Curve, *, points: int = 100, name: str = "length") -> Tracker
         speeds = _speeds(now.graph, now.values, curve.astype(kind), t)
         return {name: np.asarray(speeds, np.float64) * (high - low)}
 
-    return _identified(look, curve, points, name)
+    return _with_fingerprint(look, curve, points, name)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -129,7 +129,7 @@ def measures(
 
     Parameters
     ----------
-    curve, probes, method, points : as of ``measure``.
+    curve, probes, method, points : as for ``measure``.
     """
     curve, chosen = as_curve("curve", curve), as_probes(probes)
     options: dict[str, Any] = {"method": checks.one_of("method", method, METHODS)}
@@ -144,7 +144,7 @@ def measures(
         each = _each(now, lambda own: measure(own, curve, probes=chosen, **net, **options))
         return {name: np.stack([found[name] for found in each]) for name in each[0]}
 
-    return _identified(look, curve, probes, sorted(options.items()))
+    return _with_fingerprint(look, curve, probes, sorted(options.items()))
 
 
 @explained
@@ -164,7 +164,7 @@ def regions(lines: Sequence[Curve], *, name: str = "regions") -> Tracker:
         counts = exact.region_counts(now.networks, family, now.net.activation, progress=False)
         return {name: counts[:, :, -1].astype(np.float64)}
 
-    return _identified(look, family, name)
+    return _with_fingerprint(look, family, name)
 
 
 @explained
@@ -183,7 +183,7 @@ def distances(x: Any, *, name: str = "distance") -> Tracker:
         _connected(now, "distances")
         return {name: exact.distance_to_boundary(now.networks, x, now.net.activation)}
 
-    return _identified(look, x, name)
+    return _with_fingerprint(look, x, name)
 
 
 @explained
@@ -203,7 +203,7 @@ def plane(
 
     Parameters
     ----------
-    origin, u, v, half_width : as of ``jaxexpr.exact.plane``.
+    origin, u, v, half_width : as for ``jaxexpr.exact.plane``.
     networks : how many are looked at, the first ones; the others are NaN. By default all.
     """
     where = (origin, u, v, half_width)
@@ -222,7 +222,7 @@ def plane(
         found[: len(each)] = each
         return {name: found}
 
-    return _identified(look, where, networks, name)
+    return _with_fingerprint(look, where, networks, name)
 
 
 def _each(now: Snapshot, find: Callable[[Params], Any], most: int | None = None) -> list[Any]:

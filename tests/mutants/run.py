@@ -202,7 +202,7 @@ def main() -> int:
         code, printed = sound(Path(place) / "0", results)
         if code != 0:
             print(printed)
-            print("Tests that noticed a fault fail without it as well: mend them first.")
+            print("Tests that noticed a fault fail without it as well: fix them first.")
             return 2
     if given.json:
         given.json.write_text(json.dumps(results, indent=1) + "\n")

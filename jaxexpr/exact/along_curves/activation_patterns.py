@@ -14,7 +14,8 @@ from jaxexpr.activations import Activation
 from jaxexpr.curves import Curve, as_curve
 from jaxexpr.exact.along_curves.solve import pieces
 from jaxexpr.exact.along_curves.supported import exact_activation
-from jaxexpr.exact.planes.forward import Bends, Front, as_float64
+from jaxexpr.exact.piecewise_linear import PiecewiseLinear
+from jaxexpr.exact.planes.forward import ForwardPass, as_float64
 from jaxexpr.params import Params, checked_params, fitting
 
 Array = np.ndarray
@@ -73,16 +74,16 @@ def patterns(
     for begin in range(0, inside.size, rows):
         with precision("float64"):
             points = curve.astype("float64").points(jnp.asarray(inside[begin : begin + rows]))
-        front = Front(np.asarray(points), double, Bends(phi))
+        forward = ForwardPass(np.asarray(points), double, PiecewiseLinear(phi))
         for states in found:
-            h, slack = front.pre_activations()
-            beyond = [h - level > slack for level in front.bends.levels]
+            h, slack = forward.pre_activations()
+            beyond = [h - level > slack for level in forward.piecewise.levels]
             if packed:
                 bits = np.concatenate(beyond, axis=1) if beyond else np.zeros((len(h), 0), bool)
                 states.append(np.packbits(bits, axis=1, bitorder="little"))
             else:
                 states.append(sum(beyond, np.zeros(h.shape, np.int8)).astype(np.int8))
-            front.activate(h)
+            forward.activate(h)
     return tuple(np.concatenate(states) for states in found)
 
 

@@ -27,7 +27,7 @@ class Crossing:
 
 
 class Changes:
-    """Counts how often states change from piece to piece, seen a stretch at a time.
+    """Counts how often states change from piece to piece, seen a span of pieces at a time.
 
     A state is a number or a boolean, or a set (booleans along the middle axis); two sets differ
     if they have no member in common.

@@ -157,7 +157,7 @@ def pieces_of(
     _callable(fn)
     ends = curves.line(x0, x1).arrays
     checks.concrete("x0, x1", ends, "pieces are found")
-    room = float(checks.positive("memory", memory))
+    budget = float(checks.positive("memory", memory))
     narrow = all(isinstance(end, jax.Array) and end.dtype.itemsize < 8 for end in ends)
     closed, tree = _traced(fn, np.shape(ends[0]), narrow)
     points = np.stack([np.asarray(end).astype(np.float64) for end in ends])
@@ -175,7 +175,7 @@ def pieces_of(
                 bar.update(int(share), f"{found + rows - 1} pieces")
 
             try:
-                parts.append(_part(closed, points, begin, end, room, see))
+                parts.append(_part(closed, points, begin, end, budget, see))
             except TooLarge:
                 middle = (begin + end) / 2
                 if end - begin < 2.0**-45:
@@ -193,14 +193,14 @@ _MODES = ("use_running_average", "deterministic")  # False in a layer of Flax th
 def _callable(fn: Any) -> None:
     """Refuse what cannot be called, and models that are being trained."""
     if not callable(fn):
-        mend = "give a function of one array"
+        fix = "give a function of one array"
         if "MLP" in {kind.__name__ for kind in type(fn).__mro__}:
-            mend = "give its parameters to exact.pieces(net.init(key), curves.line(x0, x1))"
+            fix = "give its parameters to exact.pieces(net.init(key), curves.line(x0, x1))"
         elif hasattr(fn, "apply"):
-            mend = "give lambda x: net.apply(params, x), with params = net.init(key)"
+            fix = "give lambda x: net.apply(params, x), with params = net.init(key)"
         elif isinstance(fn, tuple | list):
-            mend += "; of pairs (W, b) use exact.pieces(params, curves.line(x0, x1))"
-        raise ValueError(f"fn={checks.shown(fn)} is not callable: {mend}")
+            fix += "; of pairs (W, b) use exact.pieces(params, curves.line(x0, x1))"
+        raise ValueError(f"fn={checks.shown(fn)} is not callable: {fix}")
     nnx = sys.modules.get("flax.nnx")  # whoever holds such a model has it loaded
     if nnx is not None and isinstance(fn, nnx.Module):
         for path, module in nnx.iter_modules(fn):
@@ -230,10 +230,10 @@ def _part(
     points: Array,
     begin: float,
     end: float,
-    room: float,
+    memory: float,
     see: Callable[[int, int], None],
 ) -> _Part:
-    segment = Segment(begin, end, room)
+    segment = Segment(begin, end, memory)
     ends = np.stack([(1 - t) * points[0] + t * points[1] for t in (begin, end)])
     start = segment.linear(ends, np.zeros(ends.shape[1:]), peak(points))
     with jax.enable_x64(True), np.errstate(all="ignore"):
@@ -304,26 +304,26 @@ def _traced(fn: Callable[[Any], Any], shape: tuple[int, ...], narrow: bool) -> t
                 if not jax.tree.leaves(out):
                     raise ValueError(f"fn returns {out!r}: return an array, or a tree of them")
                 return closed, jax.tree.structure(out)
-    reason, mend = str(failure).partition("\n")[0], "give end points of the shape that fn takes"
+    reason, fix = str(failure).partition("\n")[0], "give end points of the shape that fn takes"
     if isinstance(failure, jax.errors.JAXTypeError):
         reason = "NumPy, float(), int() or if on something that depends on x"
-        mend = "write fn with jax.numpy, and jnp.where in place of if"
+        fix = "write fn with jax.numpy, and jnp.where in place of if"
     raise ValueError(
-        f"fn cannot be traced with an array of shape {shape}, that of x0 and x1 ({reason}): {mend}"
+        f"fn cannot be traced with an array of shape {shape}, that of x0 and x1 ({reason}): {fix}"
     ) from failure
 
 
 def _of_flax(error: Exception, shape: tuple[int, ...]) -> str:
     """What to do about an error of Flax while a function was traced."""
     kind, reason = type(error).__name__, str(error).partition("\n")[0]
-    mend = "give end points of the shape that the model takes"
+    fix = "give end points of the shape that the model takes"
     if kind in ("TraceContextError", "ModifyScopeVariableError"):
-        mend = "a layer changes its state: call model.eval() first, or use train=False"
+        fix = "a layer changes its state: call model.eval() first, or use train=False"
     elif kind == "CallCompactUnboundModuleError":
-        mend = "give lambda x: module.apply(variables, x)"
+        fix = "give lambda x: module.apply(variables, x)"
     elif kind == "InvalidRngError":
-        mend = "a layer draws random numbers: call model.eval() first, or use deterministic=True"
-    return f"fn cannot be traced with an array of shape {shape} ({kind}, {reason[:90]}): {mend}"
+        fix = "a layer draws random numbers: call model.eval() first, or use deterministic=True"
+    return f"fn cannot be traced with an array of shape {shape} ({kind}, {reason[:90]}): {fix}"
 
 
 def _output(segment: Segment, index: int, out: Any) -> tuple[Array, Array]:

@@ -76,7 +76,7 @@ class Segment:
     Parameters
     ----------
     begin, end : parameters of its ends.
-    room : bytes that one value may take.
+    memory : bytes that one value may take.
 
     Attributes
     ----------
@@ -84,10 +84,10 @@ class Segment:
     changes : what the nonlinear equations met so far did, each with its counts.
     """
 
-    def __init__(self, begin: float, end: float, room: float) -> None:
+    def __init__(self, begin: float, end: float, memory: float) -> None:
         self.t: Array = np.array([begin, end])
         self.changes: list[tuple[Equation, tuple[Changes, ...]]] = []
-        self._room, self._entries = room, 0
+        self._memory, self._entries = memory, 0
         self._merges: list[tuple[Array, Array]] = []
         self._places: dict[int, tuple[Array, Array]] = {}
 
@@ -101,17 +101,17 @@ class Segment:
         Raises
         ------
         TooLarge
-            now, or when rows are put in, where they would take more than the room.
+            now, or when rows are put in, where they would take more than the memory.
         ValueError
-            if there is no room for two rows.
+            if it does not hold two rows.
         """
         self._entries = entries
-        if 16 * entries > self._room:
+        if 16 * entries > self._memory:
             raise ValueError(
-                f"memory={self._room:.0f} bytes do not hold {entries} numbers at two points: give "
-                f"at least {16 * entries}, and better 1000 times as much"
+                f"memory={self._memory:.0f} bytes do not hold {entries} numbers at two points: "
+                f"give at least {16 * entries}, and better 1000 times as much"
             )
-        if 8 * self.t.size * entries > self._room:
+        if 8 * self.t.size * entries > self._memory:
             raise TooLarge
 
     def insert(self, row: Array, part: Array) -> None:
@@ -155,7 +155,7 @@ class Segment:
         return _between(flat, left[begin:end], part[begin:end])
 
     def spans(self, entries: int) -> Iterator[tuple[int, int]]:
-        """Cut the rows into stretches ``begin, end`` of few numbers; the end begins the next."""
+        """Cut the rows into spans ``begin, end`` of few numbers; the end begins the next."""
         last, step = self.t.size - 1, max(1, BLOCK // max(1, entries))
         for begin in range(0, last, step):
             yield begin, min(begin + step, last)

@@ -21,9 +21,10 @@ from jaxexpr._core.calls import explained
 from jaxexpr._core.progress import Bar, Progress
 from jaxexpr.activations import Activation
 from jaxexpr.exact.along_curves.supported import exact_activation
+from jaxexpr.exact.piecewise_linear import PiecewiseLinear
 from jaxexpr.exact.planes import polygons
 from jaxexpr.exact.planes.chords import Lines
-from jaxexpr.exact.planes.forward import Bends, Front, as_float64
+from jaxexpr.exact.planes.forward import ForwardPass, as_float64
 from jaxexpr.exact.planes.polygons import Array
 from jaxexpr.exact.planes.result import Plane
 from jaxexpr.exact.planes.subdivide import Growth, cut
@@ -89,8 +90,10 @@ def plane(
     origin, u, v = (_vector(*item, n) for item in (("origin", origin), ("u", u), ("v", v)))
     _independent(u, v)
     half_width = checks.positive("half_width", half_width)
-    bends, cells = Bends(phi), polygons.square(half_width)
-    front = Front(origin + cells.points[:, :1] * u + cells.points[:, 1:] * v, layers, bends)
+    piecewise, cells = PiecewiseLinear(phi), polygons.square(half_width)
+    forward = ForwardPass(
+        origin + cells.points[:, :1] * u + cells.points[:, 1:] * v, layers, piecewise
+    )
     blur, close, name = np.ones(4), 0, 0
     counts: list[int] = []
     growth: list[Growth] = []
@@ -100,17 +103,17 @@ def plane(
             def see(regions: int, done: int = index) -> None:
                 bar.update(done, f"{regions} regions")
 
-            h, slack = front.pre_activations()
-            done = cut(cells, blur, Lines(h, bends.levels, slack), name, see)
+            h, slack = forward.pre_activations()
+            done = cut(cells, blur, Lines(h, piecewise.levels, slack), name, see)
             cells, blur, close = done.cells, done.blur, close + done.close
             counts.append(cells.size)
             growth.append(done.growth)
-            name += slack.size * bends.levels.size
+            name += slack.size * piecewise.levels.size
             see(cells.size, index + 1)
             if index + 1 < len(layers):
-                front.activate(done.growth.values(h, bends.levels))
+                forward.activate(done.growth.values(h, piecewise.levels))
     square = (origin, u, v, half_width)
-    computed = (tuple(front.layers), tuple(growth))
+    computed = (tuple(forward.layers), tuple(growth))
     return Plane(np.array(counts, np.int64), cells, close, *square, layers, phi, *computed)
 
 

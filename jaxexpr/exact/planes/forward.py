@@ -13,11 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jaxexpr.activations import Activation
+from jaxexpr.exact.piecewise_linear import PiecewiseLinear
 
 Array = np.ndarray
 EPS = 32 * float(np.finfo(np.float64).eps)
@@ -37,51 +35,7 @@ class Layer(NamedTuple):
     biases: Array
 
 
-class Bends:
-    """A piecewise linear activation.
-
-    Attributes
-    ----------
-    levels, slopes : breakpoints ``(T,)`` and slopes ``(T + 1,)``.
-    offsets : on piece i the activation is ``slopes[i] h + offsets[i]``.
-    homogeneous : whether scales come through it.
-    """
-
-    def __init__(self, phi: Activation) -> None:
-        self.levels = np.asarray(phi.breakpoints, np.float64)
-        self.slopes = np.asarray(phi.slopes, np.float64)
-        self.homogeneous = phi.homogeneous
-        at = self.levels if self.levels.size else np.zeros(1)
-        with jax.enable_x64(True):
-            heights = np.asarray(phi.function(jnp.asarray(at, jnp.float64)))
-        # Piece i ends at breakpoint i, the last one begins at the last breakpoint.
-        ends = np.minimum(np.arange(self.slopes.size), at.size - 1)
-        self.offsets = heights[ends] - self.slopes * at[ends]
-
-    def image(self, h: Array) -> Array:
-        """The activation of `h`, of any shape."""
-        if self.levels.size == 1 and not self.slopes[0] and not self.offsets.any():
-            return self.slopes[1] * np.maximum(h, self.levels[0])  # ReLU, in fewer passes
-        piece = self.piece(h)
-        return self.slopes[piece] * h + self.offsets[piece]
-
-    def piece(self, h: Array) -> Array:
-        """How many breakpoints `h` is beyond, int8."""
-        beyond = np.zeros(h.shape, np.int8)
-        for level in self.levels:
-            beyond += h > level
-        return beyond
-
-    def passed(self, h: Array) -> Array:
-        """Mean squared slope of each column."""
-        mean = np.full(h.shape[1], self.slopes[0] ** 2)
-        for i, level in enumerate(self.levels):
-            share = np.count_nonzero(h > level, axis=0) / len(h)
-            mean += (self.slopes[i + 1] ** 2 - self.slopes[i] ** 2) * share
-        return mean
-
-
-class Front:
+class ForwardPass:
     """Values of a network at points, taken through it layer by layer.
 
     Attributes
@@ -91,8 +45,10 @@ class Front:
     layers : as they were computed.
     """
 
-    def __init__(self, z: Array, params: Sequence[tuple[Array, Array]], bends: Bends) -> None:
-        self.z, self.error, self.bends, self.params = z, np.zeros(z.shape[1]), bends, params
+    def __init__(
+        self, z: Array, params: Sequence[tuple[Array, Array]], piecewise: PiecewiseLinear
+    ) -> None:
+        self.z, self.error, self.piecewise, self.params = z, np.zeros(z.shape[1]), piecewise, params
         self.exponent, self.layers = 0, list[Layer]()
 
     def pre_activations(self) -> tuple[Array, Array]:
@@ -107,7 +63,7 @@ class Front:
         weights, biases = self.params[index]
         biases = np.ldexp(biases, -self.exponent)
         size = np.maximum(self.z.max(axis=0), -self.z.min(axis=0))
-        level = np.abs(self.bends.levels).max(initial=0.0)
+        level = np.abs(self.piecewise.levels).max(initial=0.0)
         with np.errstate(over="ignore", invalid="ignore"):
             h = self.z @ weights + biases
             slack = np.hypot(_root(size, weights), np.hypot(biases, level))
@@ -119,7 +75,7 @@ class Front:
                 "or the plane"
             )
         shift = int(np.frexp(largest)[1]) if largest else 0
-        if self.bends.homogeneous and abs(shift) > WIDE:
+        if self.piecewise.homogeneous and abs(shift) > WIDE:
             # What biases are still to come must fit as well.
             tallest = max((np.abs(b).max() for _, b in self.params[index:]), default=0.0)
             if tallest:
@@ -132,8 +88,8 @@ class Front:
 
     def activate(self, h: Array) -> None:
         """Go on with pre-activations at (possibly more) points."""
-        self.error = self._slack * np.sqrt(self.bends.passed(h))
-        self.z = self.bends.image(h)
+        self.error = self._slack * np.sqrt(self.piecewise.mean_squared_slope(h))
+        self.z = self.piecewise.image(h)
 
 
 def _root(size: Array, weights: Array) -> Array:

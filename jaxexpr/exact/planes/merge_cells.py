@@ -14,7 +14,8 @@ import numpy as np
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
-from jaxexpr.exact.planes.forward import EPS, Bends
+from jaxexpr.exact.piecewise_linear import PiecewiseLinear
+from jaxexpr.exact.planes.forward import EPS
 from jaxexpr.exact.planes.polygons import Array
 from jaxexpr.exact.planes.result import Plane
 
@@ -77,7 +78,7 @@ def linear_regions(partition: Plane, output: Any = None) -> LinearRegions:
     gradient, square = (np.concatenate(part) for part in zip(*cells, strict=True))
     pairs = partition.adjacency.cells
     if last is None:  # across a boundary of the last layer its own unit's gradient differs
-        slopes = Bends(partition.activation).slopes
+        slopes = PiecewiseLinear(partition.activation).slopes
         bent = (slopes[1:] != slopes[:-1])[partition.adjacency.level]
         pairs = pairs[~bent | (partition.adjacency.layer < partition.counts.size)]
     same = np.empty(len(pairs), bool)
@@ -93,7 +94,7 @@ def _gradients(partition: Plane, last: Array | None, cells: slice) -> tuple[Arra
 
     In the units in which the last layer was computed.
     """
-    slopes = Bends(partition.activation).slopes
+    slopes = PiecewiseLinear(partition.activation).slopes
     # All cells share the gradient until the first activation.
     along = np.stack([partition.u, partition.v])[None]
     square = np.zeros((1, along.shape[2]))

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxexpr.activations import Activation
+from jaxexpr.exact.piecewise_linear import PiecewiseLinear
 from jaxexpr.exact.planes import polygons
-from jaxexpr.exact.planes.forward import Bends, Layer
+from jaxexpr.exact.planes.forward import Layer
 from jaxexpr.exact.planes.polygons import Array, Polygons
 from jaxexpr.exact.planes.subdivide import Growth
 
@@ -173,15 +174,15 @@ class Plane:
         active. All layers together, no two regions have the same. A unit that stands on a
         breakpoint throughout a region is not beyond it.
         """
-        bends, found = Bends(self.activation), []
+        piecewise, found = PiecewiseLinear(self.activation), []
         z = self.inputs(polygons.square(self.half_width).points)
         for index, (layer, growth) in enumerate(zip(self.layers, self.growth, strict=True)):
-            h = growth.values(z @ layer.weights + layer.biases, bends.levels)
-            z = bends.image(h)
+            h = growth.values(z @ layer.weights + layer.biases, piecewise.levels)
+            z = piecewise.image(h)
             for later in self.growth[index + 1 :]:
                 h = later.rows(h)
             piece = np.zeros((self.count, h.shape[1]), np.int8)
-            for level in bends.levels:  # beyond it at one corner is beyond it inside
+            for level in piecewise.levels:  # beyond it at one corner is beyond it inside
                 corners = np.packbits(h > level, axis=1)[self.cells.corners]
                 some = np.bitwise_or.reduceat(corners, self.cells.starts[:-1], axis=0)
                 piece += np.unpackbits(some, axis=1, count=h.shape[1]).view(np.int8)

@@ -20,9 +20,10 @@ from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation
 from jaxexpr.exact.along_curves.supported import exact_activation
 from jaxexpr.exact.distances import ROUNDINGS
+from jaxexpr.exact.piecewise_linear import PiecewiseLinear
 from jaxexpr.exact.polytopes.boxes import few_inputs, numbers
 from jaxexpr.exact.polytopes.face_lattice import Array
-from jaxexpr.exact.polytopes.partition import Bends, Partition, partition
+from jaxexpr.exact.polytopes.partition import Partition, partition
 
 EPS = float(np.finfo(np.float64).eps)
 CLOSE = 1e-9  # hyperplanes met within this share of the way are not told apart
@@ -123,7 +124,7 @@ def _distances(found: Partition, x: Array) -> Array:
     basis = np.zeros((*inside.shape, 0))
     distance = np.linalg.norm(inside - x, axis=1)
     for level in found.complex.levels[1:]:
-        level.tidy()
+        level.compact()
         facet, start, length = level.facets.rows, level.start.rows, level.length.rows
         own = level.means(inside)
         owner = np.repeat(np.arange(level.size), length)
@@ -147,10 +148,10 @@ def _along(basis: Array, vectors: Array) -> Array:
 
 def _from_below(layers: list[tuple[Array, Array]], phi: Activation, x: Array, radius: float) -> int:
     """One more than the distinct facets found around x; see above."""
-    bends, generator = Bends(phi), np.random.default_rng(0)
+    piecewise, generator = PiecewiseLinear(phi, broken=True), np.random.default_rng(0)
     centre, rest = x, radius
     for _ in range(STEPS):
-        normals, gaps = _forms(layers, phi, bends, centre)
+        normals, gaps = _forms(layers, phi, piecewise, centre)
         if np.all(np.abs(gaps) > CLOSE * rest):
             break
         # On a boundary x is in no region: take a smaller ball, inside, about a point beside it.
@@ -177,7 +178,7 @@ def _from_below(layers: list[tuple[Array, Array]], phi: Activation, x: Array, ra
 
 
 def _forms(
-    layers: list[tuple[Array, Array]], phi: Activation, bends: Bends, x: Array
+    layers: list[tuple[Array, Array]], phi: Activation, piecewise: PiecewiseLinear, x: Array
 ) -> tuple[Array, Array]:
     """Unit normals ``(f, n)`` and signed distances ``(f,)`` of the hyperplanes seen from x."""
     z, gradients, size = x, np.eye(len(x)), np.zeros(len(x))
@@ -190,8 +191,8 @@ def _forms(
         for at in phi.breakpoints or ():
             normals.append((gradients[:, alive] / norm[alive]).T)
             gaps.append((h[alive] - at) / norm[alive])
-        value, piece = bends.value((h[:, None] - bends.steps)[None], np.ones((1, 1)))
-        z, slope = value[0], bends.slopes[piece[0]]
+        value, piece = piecewise.value((h[:, None] - piecewise.levels)[None], np.ones((1, 1)))
+        z, slope = value[0], piecewise.slopes[piece[0]]
         size = np.abs(slope) * np.maximum(size, norm)
         gradients = gradients * slope
     return np.concatenate(normals), np.concatenate(gaps)

@@ -26,7 +26,14 @@ import itertools
 
 import numpy as np
 
-from jaxexpr.exact.polytopes.face_lattice import WORD, Array, Level, Store, pack, segments
+from jaxexpr.exact.polytopes.face_lattice import (
+    WORD,
+    Array,
+    FacesOfDimension,
+    GrowableArray,
+    pack,
+    segments,
+)
 
 
 class Inconsistent(ArithmeticError):
@@ -47,13 +54,13 @@ class Complex:
     """
 
     def __init__(self, points: Array, faces: list[list[list[int]]], tolerance: float) -> None:
-        self.levels = [Level(len(points)), *(Level(f) for f in faces)]
-        self.points, self.tolerance = Store(points), tolerance
-        self.values = self.scale = Store(np.zeros((len(points), 0)))
-        self.origin = Store(np.zeros(0, np.intp))
+        self.levels = [FacesOfDimension(len(points)), *(FacesOfDimension(f) for f in faces)]
+        self.points, self.tolerance = GrowableArray(points), tolerance
+        self.values = self.scale = GrowableArray(np.zeros((len(points), 0)))
+        self.origin = GrowableArray(np.zeros(0, np.intp))
 
     @property
-    def cells(self) -> Level:
+    def cells(self) -> FacesOfDimension:
         return self.levels[-1]
 
     def euler(self) -> int:
@@ -62,14 +69,14 @@ class Complex:
 
     def set_columns(self, values: Array, scale: Array) -> None:
         """Replace the columns; `values` and `scale` are ``(v, c)``."""
-        self.values, self.scale = Store(self._snapped(values, scale)), Store(scale)
+        self.values, self.scale = GrowableArray(self._snapped(values, scale)), GrowableArray(scale)
         bottom = self.levels[0]
-        bottom.positive = Store(pack(self.values.rows > 0))
-        bottom.negative = Store(pack(self.values.rows < 0))
+        bottom.positive = GrowableArray(pack(self.values.rows > 0))
+        bottom.negative = GrowableArray(pack(self.values.rows < 0))
         for below, level in itertools.pairwise(self.levels):
-            level.tidy()
-            level.gather(below)
-        self.origin = Store(np.arange(self.cells.size))
+            level.compact()
+            level.collect_signs(below)
+        self.origin = GrowableArray(np.arange(self.cells.size))
 
     def _snapped(self, values: Array, scale: Array) -> Array:
         return np.where(np.abs(values) <= self.tolerance * scale, 0.0, values)
@@ -88,7 +95,7 @@ class Complex:
         level = self.levels[0]
         level.positive.extend(pack(new > 0))
         level.negative.extend(pack(new < 0))
-        return level.room(len(ends))
+        return level.reserve(len(ends))
 
     def cut(self, column: int) -> None:
         """Cut all cells along the zeros of a column.
@@ -101,7 +108,7 @@ class Complex:
         """
         word, bit = divmod(column, WORD)
         mask = np.uint64(1 << bit)
-        split: list[tuple[Level, Array]] = []
+        split: list[tuple[FacesOfDimension, Array]] = []
         for k in range(1, len(self.levels)):
             level, below = self.levels[k], self.levels[k - 1]
             crossed = np.flatnonzero(
@@ -111,9 +118,9 @@ class Complex:
                 continue
             owner, place = segments(level.start.rows[crossed], level.length.rows[crossed])
             facet = level.facets.rows[place]
-            # A crossed facet has become its own + part, and its mate is the - part.
-            mate = below.mate.rows[facet]
-            cut = mate >= 0
+            # A crossed facet has become its own + part, and its other_half is the - part.
+            other_half = below.other_half.rows[facet]
+            cut = other_half >= 0
             above = (below.positive.rows[facet, word] & mask) != 0
             under = (below.negative.rows[facet, word] & mask) != 0
             if not np.all(above | under):
@@ -124,20 +131,20 @@ class Complex:
                 new, beside = (owner[cut], below.zero.rows[facet[cut]]), above & ~cut
                 flat = self._flat(k, facet[beside], word, mask)
                 old = (owner[beside][flat[0]], flat[1])
-                zero = below.room(crossed.size)
-                sound = below.write(zero, *_joined(new, old), self.levels[k - 2])
+                zero = below.reserve(crossed.size)
+                sound = below.assign_facets(zero, *_joined(new, old), self.levels[k - 2])
                 if not sound or (k == 2 and np.any(below.length.rows[zero] != 2)):
                     raise Inconsistent(f"column {column}")
-            other, wall = level.room(crossed.size), (np.arange(crossed.size), zero)
-            lower = _joined((owner[under], facet[under]), (owner[cut], mate[cut]), wall)
-            level.write(other, *lower, below)
-            level.write(crossed, *_joined((owner[above], facet[above]), wall), below)
-            level.mate.rows[crossed], level.zero.rows[crossed] = other, zero
+            other, wall = level.reserve(crossed.size), (np.arange(crossed.size), zero)
+            lower = _joined((owner[under], facet[under]), (owner[cut], other_half[cut]), wall)
+            level.assign_facets(other, *lower, below)
+            level.assign_facets(crossed, *_joined((owner[above], facet[above]), wall), below)
+            level.other_half.rows[crossed], level.zero.rows[crossed] = other, zero
             split.append((level, crossed))
             if level is self.cells:
                 self.origin.extend(self.origin.rows[crossed])
         for level, crossed in split:
-            level.mate.rows[crossed] = -1
+            level.other_half.rows[crossed] = -1
 
     def _flat(self, k: int, faces: Array, word: int, mask: np.uint64) -> tuple[Array, Array]:
         """Facets of faces of dimension k - 1 on which a column is zero, after their owners' places.
@@ -156,7 +163,7 @@ class Complex:
         """Return a point in the interior of each cell, homogeneous, ``(cells, n + 1)``."""
         centre = self.points.rows
         for level in self.levels[1:]:
-            level.tidy()
+            level.compact()
             centre = level.means(centre)
         return centre
 

@@ -11,24 +11,26 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 WORD = 64
 
 
-class Store:
+class GrowableArray:
     """Rows of an array that grows at its end."""
 
     def __init__(self, rows: Array) -> None:
-        self._room, self.size = rows.copy(), len(rows)
+        self._buffer, self.size = rows.copy(), len(rows)
 
     @property
     def rows(self) -> Array:
-        return self._room[: self.size]
+        return self._buffer[: self.size]
 
     def extend(self, rows: Array) -> None:
         """Append `rows`."""
         size = self.size + len(rows)
-        if size > len(self._room):
-            room = np.empty((max(size, 2 * self.size), *self._room.shape[1:]), self._room.dtype)
-            room[: self.size] = self.rows
-            self._room = room
-        self._room[self.size : size] = rows
+        if size > len(self._buffer):
+            buffer = np.empty(
+                (max(size, 2 * self.size), *self._buffer.shape[1:]), self._buffer.dtype
+            )
+            buffer[: self.size] = self.rows
+            self._buffer = buffer
+        self._buffer[self.size : size] = rows
         self.size = size
 
 
@@ -60,57 +62,65 @@ def _any(words: Array, start: Array) -> Array:
     return np.stack(joined, axis=1)
 
 
-class Level:
+class FacesOfDimension:
     """All faces of one dimension.
 
     Attributes
     ----------
     positive, negative : which columns are positive (negative) at a vertex of the face, packed.
     facets, start, length : the facets of face i are ``facets[start[i] : start[i] + length[i]]``.
-    mate, zero : while a cut is made, for a crossed face (which becomes its + part) the face that is
-        its - part and the face between them; `mate` is -1 for the others.
+    other_half, zero : while a cut is made, for a crossed face (which becomes its + part) the face
+        that is its - part and the face between them; `other_half` is -1 for the others.
     """
 
     def __init__(self, faces: list[list[int]] | int) -> None:
         size = faces if isinstance(faces, int) else len(faces)
         if not isinstance(faces, int):
             length = np.array([len(face) for face in faces], np.intp)
-            self.length, self.start = Store(length), Store(np.cumsum(length) - length)
-            self.facets = Store(np.array(list(itertools.chain(*faces)), np.intp))
+            self.length, self.start = (
+                GrowableArray(length),
+                GrowableArray(np.cumsum(length) - length),
+            )
+            self.facets = GrowableArray(np.array(list(itertools.chain(*faces)), np.intp))
         nothing = np.zeros((size, 1), np.uint64)
-        self.positive, self.negative = Store(nothing), Store(nothing)
-        self.mate, self.zero = Store(np.full(size, -1)), Store(np.full(size, -1))
+        self.positive, self.negative = GrowableArray(nothing), GrowableArray(nothing)
+        self.other_half, self.zero = (
+            GrowableArray(np.full(size, -1)),
+            GrowableArray(np.full(size, -1)),
+        )
 
     @property
     def size(self) -> int:
-        return self.mate.size
+        return self.other_half.size
 
-    def tidy(self) -> None:
+    def compact(self) -> None:
         """Drop lists of facets that are out of use."""
         _, place = segments(self.start.rows, self.length.rows)
-        self.facets = Store(self.facets.rows[place])
-        self.start = Store(np.cumsum(self.length.rows) - self.length.rows)
+        self.facets = GrowableArray(self.facets.rows[place])
+        self.start = GrowableArray(np.cumsum(self.length.rows) - self.length.rows)
 
-    def gather(self, below: Level) -> None:
-        """Take the signs over from the facets; the lists must be tidy."""
+    def collect_signs(self, below: FacesOfDimension) -> None:
+        """Take the signs over from the facets; after ``compact``."""
         facets, start = self.facets.rows, self.start.rows
-        self.positive = Store(_any(below.positive.rows[facets], start))
-        self.negative = Store(_any(below.negative.rows[facets], start))
+        self.positive = GrowableArray(_any(below.positive.rows[facets], start))
+        self.negative = GrowableArray(_any(below.negative.rows[facets], start))
 
     def means(self, rows: Array) -> Array:
-        """Means over the facets of each face; the lists must be tidy."""
+        """Means over the facets of each face; after ``compact``."""
         facets, start = self.facets.rows, self.start.rows
         totals = [np.add.reduceat(column[facets], start) for column in rows.T]
         return np.stack(totals, axis=1) / self.length.rows[:, None]
 
-    def room(self, count: int) -> Array:
-        """Make room for so many faces; return their numbers."""
+    def reserve(self, count: int) -> Array:
+        """Add so many faces, as yet without facets; return their numbers."""
         none = np.full(count, -1)
-        self.mate.extend(none)
+        self.other_half.extend(none)
         self.zero.extend(none)
         return np.arange(self.size - count, self.size)
 
-    def write(self, faces: Array, owner: Array, facet: Array, below: Level) -> bool:
+    def assign_facets(
+        self, faces: Array, owner: Array, facet: Array, below: FacesOfDimension
+    ) -> bool:
         """Give ``faces[owner]`` the facets `facet`; faces not known yet come last, in order.
 
         Returns whether each has at least as many facets as it has dimensions + 1.

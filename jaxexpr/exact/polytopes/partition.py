@@ -17,11 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxexpr.activations import Activation
+from jaxexpr.exact.piecewise_linear import PiecewiseLinear
 from jaxexpr.exact.polytopes import complexes
 from jaxexpr.exact.polytopes.face_lattice import Array, unpack
 
@@ -98,10 +97,10 @@ class Partition:
         """Divide by the next layer; raises Inconsistent naming layer and unit."""
         if self.layers:
             self._advance(phi)
-        bends = Bends(phi)
-        units, per_unit = len(biases), len(bends.steps)
+        piecewise = PiecewiseLinear(phi, broken=True)
+        units, per_unit = len(biases), len(piecewise.levels)
         tau = self.complex.points.rows[:, -1:]
-        fixed = tau * np.maximum(np.abs(biases), np.max(np.abs(bends.steps)))
+        fixed = tau * np.maximum(np.abs(biases), np.max(np.abs(piecewise.levels)))
         unit = max(self._scale.max(), fixed.max()) or 1.0
         with np.errstate(over="ignore", invalid="ignore"):
             values = self._values @ weights + tau * biases
@@ -112,7 +111,7 @@ class Partition:
                 f"params give numbers in layer {len(self.layers) + 1} that float64 cannot hold: "
                 "rescale its weights"
             )
-        beyond = (values[:, :, None] - tau[:, :, None] * bends.steps).reshape(len(values), -1)
+        beyond = (values[:, :, None] - tau[:, :, None] * piecewise.levels).reshape(len(values), -1)
         self.complex.set_columns(beyond, np.repeat(scale, per_unit, axis=1))
         here = f"layer {len(self.layers) + 1}"
         for column in range(beyond.shape[1] if phi.breakpoints else 0):
@@ -136,12 +135,13 @@ class Partition:
 
     def _advance(self, phi: Activation) -> None:
         """Take the vertices through the activation."""
-        bends, tau = Bends(phi), self.complex.points.rows[:, -1:]
-        per_unit = len(bends.steps)
+        piecewise, tau = PiecewiseLinear(phi, broken=True), self.complex.points.rows[:, -1:]
+        per_unit = len(piecewise.levels)
         beyond = self.complex.values.rows.reshape(len(tau), -1, per_unit)
-        self._values, piece = bends.value(beyond, tau)
+        self._values, piece = piecewise.value(beyond, tau)
         # On a breakpoint itself the error of either side may come through.
-        steep = np.maximum(bends.steep[piece], bends.steep[np.sum(beyond >= 0, axis=2)])
+        steep = np.abs(piecewise.slopes)
+        steep = np.maximum(steep[piece], steep[np.sum(beyond >= 0, axis=2)])
         scale = steep * self.complex.scale.rows[:, ::per_unit]
         self._scale = np.maximum(np.abs(self._values), scale)
 
@@ -164,32 +164,3 @@ class Partition:
             found.append(np.asarray(np.sum(bits, axis=2, dtype=np.uint8)))
             cell = layer.origin[cell]
         return found[::-1]
-
-
-class Bends:
-    """A piecewise linear activation by its breakpoints, in NumPy float64.
-
-    Attributes
-    ----------
-    steps : breakpoints (0 if there are none).
-    slopes : of the pieces, one more. steep : their sizes.
-    """
-
-    def __init__(self, phi: Activation) -> None:
-        steps, slopes = phi.breakpoints or (0.0,), phi.slopes or ()
-        self.steps = np.array(steps)
-        self.slopes = np.array(slopes if phi.breakpoints else 2 * slopes)
-        self.steep = np.abs(self.slopes)
-        with jax.enable_x64(True):
-            anchor = float(phi.function(jnp.asarray(steps[0], jnp.float64)))
-        self._heights = np.cumsum([anchor, *(np.diff(self.steps) * self.slopes[1:-1])])
-
-    def value(self, beyond: Array, tau: Array) -> tuple[Array, Array]:
-        """Values, and the numbers of the pieces they are on, from the distances to the breakpoints.
-
-        beyond : ``(r, k, t)``; tau : ``(r, 1)``, the unit of length. Returns two ``(r, k)``.
-        """
-        piece = np.sum(beyond > 0, axis=2)
-        start = np.maximum(piece - 1, 0)
-        past = np.take_along_axis(beyond, start[:, :, None], axis=2)[:, :, 0]
-        return self._heights[start] * tau + self.slopes[piece] * past, piece
