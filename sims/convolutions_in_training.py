@@ -127,7 +127,7 @@ def _noisy(fit: training.Fit, test: Any, config: Any, run: Run) -> np.ndarray:
     def measured(number: int) -> np.ndarray:
         change = changed(number + 1)
         shares = [
-            fit.accuracy(test, change=change, numbers=np.float32(m), own=networks)
+            fit.accuracy(test, change=change, args=np.float32(m), per_network_args=networks)
             for m in config.magnitudes
         ]
         return np.array(shares)

@@ -46,7 +46,7 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
             params = net.init(jax.random.fold_in(key, number))
         params = tuple((np.asarray(w, np.float64), np.asarray(b, np.float64)) for w, b in params)
         options = {"activation": "hard_tanh", "within": config.within}
-        found = grid_needed(params, curve, most_points=config.most_points, **options)
+        found = grid_needed(params, curve, max_points=config.max_points, **options)
         return np.where(found.points == 0, np.inf, found.points)
 
     points = run.samples("grids needed", needed, config.looked_at)

@@ -41,7 +41,7 @@ def simulate(config: Any, run: Run) -> xr.Dataset:
             method=config.method,
             points=None if config.method == "exact" else config.points,
             refine=None if config.method == "exact" else config.refine,
-            most_points=None if config.method == "exact" else config.most_points,
+            max_points=None if config.method == "exact" else config.max_points,
         )
         part = results.dataset(made, ("swept",), {"swept": np.array(config.swept)})
         looked = "every flip" if config.method == "exact" else f"{made['flips'].points} points"

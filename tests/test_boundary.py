@@ -172,7 +172,7 @@ def test_boundaries_of_the_function_alone():
     net = MLP((1, 3, 2, 2), laws.Gaussian(2.0), laws.Gaussian(0.6))
     draws = 3000
     counts = _joints(drawn(net, draws), [curves.line([-1.0], [1.0])] * draws)
-    found = boundary_volume(net, [0.0], [[1.0]], key=KEY, draws=20_000, good=True)
+    found = boundary_volume(net, [0.0], [[1.0]], key=KEY, draws=20_000, function_only=True)
     every = boundary_volume(net, [0.0], [[1.0]], key=KEY, draws=20_000)
     error = np.hypot(found.sem.sum(), counts.std() / np.sqrt(draws))
     assert error < 0.02 * counts.mean()
@@ -186,7 +186,7 @@ def test_boundaries_of_the_function_alone():
 def test_a_share_of_the_boundaries_is_of_the_function(widths):
     net = MLP(widths, laws.Gaussian(2.0), laws.Gaussian(0.6))
     some = {"key": KEY, "draws": 4000, "points": 4}
-    found = boundary_volume(net, [0.0], [[1.0]], good=True, **some)
+    found = boundary_volume(net, [0.0], [[1.0]], function_only=True, **some)
     every = boundary_volume(net, [0.0], [[1.0]], **some)
     error = np.hypot(found.sem, every.sem)
     share = theory.good_probability(net.widths)
@@ -253,7 +253,7 @@ def test_gradients_have_the_second_moment():
         ({"half_width": -1.0}, "half_width=-1.0"),
         ({"codimension": 3}, "codimension=3"),
         ({"directions": [[1.0, 0.0]], "codimension": 2}, "codimension=2 with 1 directions"),
-        ({"codimension": 2, "good": True}, "good=True with codimension=2"),
+        ({"codimension": 2, "function_only": True}, "function_only=True with codimension=2"),
         ({"draws": 0}, "draws=0"),
         ({"points": 0}, "points=0"),
         ({"key": 1}, "key"),

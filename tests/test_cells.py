@@ -387,7 +387,7 @@ def test_cells_fill_the_box(n, kind):
     assert volume == pytest.approx(3.0**n, rel=1e-9)
     assert found.complex.euler() == 1
     top, walls = found.complex.cells, found.complex.levels[-2]
-    top.tidy()
+    top.compact()
     shared = np.bincount(top.facets.rows, minlength=walls.size)
     assert set(shared.tolist()) <= {1, 2}
 

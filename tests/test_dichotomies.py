@@ -106,7 +106,7 @@ def test_a_grid_converges_to_the_exact_counts_and_says_so():
         assert np.all(fine[name].discretisation <= 0.01 * fine[name].mean)
         assert np.any(grid[name].discretisation > 0.02 * grid[name].mean)
     short = dichotomies(
-        NET, INPUTS, method="grid", refine=0.001, most_points=65, points=33, **options
+        NET, INPUTS, method="grid", refine=0.001, max_points=65, points=33, **options
     )
     assert short["flips"].points == 65
     assert not short["flips"].converged.all()
@@ -192,7 +192,7 @@ def test_labellings_depend_on_the_remaining_depth_alone():
         ({"method": "exact", "points": 9}, "points=9 with method='exact'"),
         ({"net": "mlp"}, "net='mlp': dichotomies are of fully connected"),
         ({"refine": -1.0}, "refine=-1.0"),
-        ({"most_points": 100}, "most_points=100 without refine"),
+        ({"max_points": 100}, "max_points=100 without refine"),
         (
             {"method": "exact", "net": MLP((6, 4), laws.Gaussian(1.0), laws.Zero(), "tanh")},
             "'tanh', which is smooth",

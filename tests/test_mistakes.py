@@ -264,7 +264,7 @@ VALUES = [
     ("exact.pieces_of(jnp.tanh, *X[:2])", "fn", "tanh", "give a function made of affine"),
     ("exact.pieces_of(Normed(nnx.Rngs(0)), *X[:2])", "fn", "test_mistakes.py", "give a function"),
     ("trajectory(MODEL, LINE)", "params", "Convolutional", "give from_flax(model)"),
-    ("grid_needed(P, LINE, within=0)", "within", "=0", "give one number > 0"),
+    ("grid_needed(P, LINE, rtol=0)", "rtol", "=0", "give one number > 0"),
     ("project([1, 2, 3])", "points", "(3,)", "give (n, k)"),
     ("from_arrays({'a': W})", "arrays", "{'a'", "give a list of arrays"),
     ("from_torch_state([W, B])", "state", "array", "give a mapping"),

@@ -93,8 +93,8 @@ def test_a_grid_that_would_have_been_needed():
         assert abs(enough["transitions"][layer] - exact_counts[layer]) <= 0.01 * exact_counts[layer]
     few = measure(params, curves.circle(*ends), points=1001, **options)["transitions"]
     assert few[-1] < 0.95 * exact_counts[-1]
-    with pytest.raises(ValueError, match="within"):
-        grid_needed(params, curves.circle(*ends), activation="hard_tanh", within=0)
+    with pytest.raises(ValueError, match="rtol"):
+        grid_needed(params, curves.circle(*ends), activation="hard_tanh", rtol=0)
 
 
 @pytest.mark.parametrize("states", ["pattern", [np.zeros(3)]])

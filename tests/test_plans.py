@@ -112,8 +112,8 @@ def test_the_grid_that_two_near_crossings_need():
     assert found.points.tolist() == [129, 257]
     assert found.transitions.tolist() == [2, 2]
     assert found.missed.tolist() == [0, 0] and found.finest == 257
-    assert grid_needed(params, line, most_points=257).finest == 257
-    short = grid_needed(params, line, most_points=256)
+    assert grid_needed(params, line, max_points=257).finest == 257
+    short = grid_needed(params, line, max_points=256)
     assert short.points.tolist() == [129, 0] and short.finest == 129
     assert short.missed.tolist() == [0, 1]
-    assert grid_needed(params, line, within=1.0).points.tolist() == [129, 129]
+    assert grid_needed(params, line, rtol=1.0).points.tolist() == [129, 129]

@@ -62,8 +62,8 @@ SIGNATURES = {
     "jaxexpr.perturbations": "net, point, *, key, draws, **options",
     "jaxexpr.run_task": "task, net, data=(), *, key, draws, **options",
     "jaxexpr.boundary_volume": (
-        "net, origin, directions, half_width=1.0, *, key, draws, codimension=1, good=False, "
-        "points=16, **options"
+        "net, origin, directions, half_width=1.0, *, key, draws, codimension=1, "
+        "function_only=False, points=16, **options"
     ),
     "jaxexpr.exact.pieces": "params, curve, activation='relu', *, memory=1073741824.0",
     "jaxexpr.exact.pieces_of": "fn, x0, x1, *, memory=1073741824, progress=None",

@@ -214,10 +214,10 @@ def test_each_network_has_a_change_of_its_own(digits):
     def change(params, shift, own):
         return tuple((w * own + shift, b * own) for w, b in params)
 
-    found = fit.accuracy(digits, change=change, numbers=np.float32(0), own=scales)
+    found = fit.accuracy(digits, change=change, args=np.float32(0), per_network_args=scales)
     assert found[1] == fit.accuracy(digits)[1]
-    with pytest.raises(ValueError, match=r"own\[0\] has shape \(2,\) and networks have \(3,\)"):
-        fit.accuracy(digits, change=change, own=scales[:2])
+    with pytest.raises(ValueError, match=r"per_network_args\[0\] has shape \(2,\) and networks have \(3,\)"):
+        fit.accuracy(digits, change=change, per_network_args=scales[:2])
 
 
 def test_pruning_follows_its_schedule(digits):

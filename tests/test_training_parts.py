@@ -50,7 +50,7 @@ def test_every_epoch_has_an_order_of_its_own(monkeypatch):
     count, batch = 23, 5
     images = jnp.arange(count, dtype=jnp.float32)[:, None]
     labels = jnp.arange(count, dtype=jnp.int32)
-    plan = steps.Plan(None, optax.sgd(0.1), batch, count, noisy=True)
+    plan = steps.StepSpec(None, optax.sgd(0.1), batch, count, noisy=True)
 
     def noted(plan, held, state, x, y, done):
         both = jnp.stack([x[:, 0].astype(jnp.int32), y])
@@ -101,7 +101,7 @@ def test_a_trajectory_penalty_has_its_weight_its_lambda_and_its_lengths():
     factor = 1.7
     model.stages[1].layer.scale[...] = jnp.asarray(factor, jnp.float32)
     graph, params, rest = split(model)
-    plan = steps.Plan(graph, optax.sgd(0.1), 8, 3)
+    plan = steps.StepSpec(graph, optax.sgd(0.1), 8, 3)
     x, y = X[:8], Y[:8]
     loss, (_, plain, right) = steps.objective(plan, params, rest, jnp.asarray(x), jnp.asarray(y))
     (w1, b1), (w2, b2) = (
@@ -333,7 +333,7 @@ def test_an_index_names_one_network_and_its_own_number(fit):
     def scaled(params, own):
         return ((params[0][0] * own, params[0][1]), params[1])
 
-    found = made.accuracy((X, Y), change=scaled, own=factors)
+    found = made.accuracy((X, Y), change=scaled, per_network_args=factors)
     for cell in range(2):
         for number in range(3):
             z, params = X, made.params(cell, number)

@@ -53,7 +53,7 @@ def estimate(
         pre-activations are drawn in place of weights; same law, far cheaper in wide networks),
         ``"auto"`` (see ``measurement.plan``).
     points : tangents, or points of the grid; by default 30, 300 or 1001 by probe.
-    options : see ``RunOptions``: target, refine, most_points, extend, checkpoint, chunk, batch,
+    options : see ``RunOptions``: target, refine, max_points, extend, checkpoint, chunk, batch,
         memory, progress, title.
 
     Returns

@@ -46,7 +46,7 @@ def boundary_volume(
     key: jax.Array,
     draws: int,
     codimension: int = 1,
-    good: bool = False,
+    function_only: bool = False,
     points: int = 16,
     **options: Unpack[RunOptions],
 ) -> Estimate:
@@ -64,8 +64,9 @@ def boundary_volume(
     half_width : of the set in each coordinate a_i.
     key, draws : as for ``estimate``. Network i of the same key is the same network.
     codimension : 1 or 2.
-    good : count the boundary of the *function* alone: units from which a path of open units leads
-        to the output (to a dense output layer, that is, above the last layer). Codimension 1.
+    function_only : count the boundary of the *function* alone: units from which a path of open
+        units leads to the output (to a dense output layer, that is, above the last layer).
+        Codimension 1.
     points : points of the set at which each network is evaluated, equally spread and shifted at
         random, which makes the mean exact for any number of them.
     options : see ``RunOptions``; there is nothing to refine, and `extend` takes what this
@@ -79,13 +80,13 @@ def boundary_volume(
     ------
     ValueError
         for a smooth activation, biases without a density, directions that are not independent or
-        fewer than the codimension, and ``good`` with codimension 2.
+        fewer than the codimension, and ``function_only`` with codimension 2.
 
     Notes
     -----
     ``exact.pieces`` and ``exact.plane`` measure the same volumes in one network. This estimator
-    needs ``points`` products a layer (with ``good`` or codimension 2 one for each unit below),
-    however many regions there are, and works in any dimension.
+    needs ``points`` products a layer (with ``function_only`` or codimension 2 one for each unit
+    below), however many regions there are, and works in any dimension.
 
     Examples
     --------
@@ -103,16 +104,16 @@ def boundary_volume(
             f"codimension={checks.shown(codimension)} with {len(box.frame)} directions: give 1, "
             "or 2 with at least two directions"
         )
-    if good and codimension == 2:
+    if function_only and codimension == 2:
         raise ValueError(
-            "good=True with codimension=2: the boundary of the function is measured with "
+            "function_only=True with codimension=2: the boundary of the function is measured with "
             "codimension=1"
         )
     if options.get("refine") is not None:
         raise ValueError(
             f"refine={options['refine']}: the mean is exact for any number of points; leave it out"
         )
-    task = Boundaries(codimension, bool(good), points)
+    task = Boundaries(codimension, bool(function_only), points)
     before = options.get("extend")
     if isinstance(before, Estimate):
         options["extend"] = {task.name: before}
@@ -133,7 +134,7 @@ class Boundaries(Task):
     """Gradients times densities at random points of a box."""
 
     codimension: int
-    good: bool
+    function_only: bool
     points: int
 
     @property
@@ -147,7 +148,7 @@ class Boundaries(Task):
         return "integral", self.points
 
     def bytes(self, net: Network, data: Box) -> float:
-        alone = self.codimension == 1 and not self.good
+        alone = self.codimension == 1 and not self.function_only
         each = self.points * max(net.widths) * (1 if alone else max(net.widths)) * 8
         return weight_bytes(net) + float(np.dtype(net.dtype).itemsize * each)
 
@@ -170,7 +171,11 @@ class Boundaries(Task):
             layers.append(layer)
             h = layer.values + biases[None]
             z, dz = phi(h), phi.derivative(h)[None] * layer.gradients
-        terms = _crossings(layers, phi) if self.codimension == 2 else _walls(layers, phi, self.good)
+        terms = (
+            _crossings(layers, phi)
+            if self.codimension == 2
+            else _walls(layers, phi, self.function_only)
+        )
         volumes = terms * (data.volume / np.asarray(self.points, dtype))
         return Observed({self.name: Observation.of(volumes, coarser=0.0)})
 
@@ -247,7 +252,7 @@ def _times(rows: jax.Array, weights: jax.Array) -> jax.Array:
     return flat.reshape(*rows.shape[:-1], weights.shape[1])
 
 
-def _walls(layers: list[_Above], phi: Activation, good: bool) -> jax.Array:
+def _walls(layers: list[_Above], phi: Activation, function_only: bool) -> jax.Array:
     """Sum over points, units and breakpoints of gradients times densities, layer by layer."""
     sums = []
     for index, layer in enumerate(layers):
@@ -255,7 +260,7 @@ def _walls(layers: list[_Above], phi: Activation, good: bool) -> jax.Array:
         total = jnp.zeros((), size.dtype)
         for level in phi.breakpoints or ():
             counted = size * layer.density(level)
-            if good:
+            if function_only:
                 reached = [open_ for _, open_ in _moved(layers, phi, index, level)]
                 counted = (
                     jnp.where(jnp.any(reached[-1], axis=-1), counted, 0) if reached else counted

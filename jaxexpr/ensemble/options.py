@@ -26,9 +26,9 @@ class RunOptions(TypedDict, total=False):
         does not depend on the machine.
     refine : double the points, from `points` or the default on, until no layer's mean moves by more
         than this share of itself at fewer of them (``discretisation``); looked at in the first 16
-        networks. Where that takes more than `most_points` the estimates say so, layer by layer
+        networks. Where that takes more than `max_points` the estimates say so, layer by layer
         (``converged``).
-    most_points : the most points that `refine` may take; 2**17 by default.
+    max_points : the most points that `refine` may take; 2**17 by default.
     extend : estimates of the same net, curve, key, probes and points: their networks are not drawn
         again.
     checkpoint : a file that is kept up to date, and continued from if it exists already. Not
@@ -49,7 +49,7 @@ class RunOptions(TypedDict, total=False):
 
     target: float | None
     refine: float | None
-    most_points: int | None
+    max_points: int | None
     extend: Mapping[str, Estimate] | None
     checkpoint: str | os.PathLike[str] | None
     chunk: int | None
@@ -87,11 +87,11 @@ def settings(options: RunOptions) -> Settings:
     if unknown:
         raise TypeError(f"{unknown[0]} is not an option of a run")
     target, refine = options.get("target"), options.get("refine")
-    most_points, memory = options.get("most_points"), options.get("memory")
+    max_points, memory = options.get("max_points"), options.get("memory")
     chunk, batch = options.get("chunk"), options.get("batch")
     extend, checkpoint = options.get("extend"), options.get("checkpoint")
-    if most_points is not None and refine is None:
-        raise ValueError(f"most_points={most_points} without refine: say refine=0.01, for instance")
+    if max_points is not None and refine is None:
+        raise ValueError(f"max_points={max_points} without refine: say refine=0.01, for instance")
     path = None if checkpoint is None else checks.path("checkpoint", checkpoint)
     if path is not None and extend:
         raise ValueError(
@@ -103,9 +103,7 @@ def settings(options: RunOptions) -> Settings:
     return Settings(
         target=None if target is None else checks.positive("target", target),
         refine=None if refine is None else checks.positive("refine", refine),
-        max_points=MAX_POINTS
-        if most_points is None
-        else checks.integer("most_points", most_points),
+        max_points=MAX_POINTS if max_points is None else checks.integer("max_points", max_points),
         extend=extend or {},
         checkpoint=path,
         chunk=None if chunk is None else checks.integer("chunk", chunk),

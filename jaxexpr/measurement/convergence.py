@@ -40,21 +40,21 @@ def grid_needed(
     curve: Curve,
     *,
     activation: str | activations.Activation = "relu",
-    within: float = 0.01,
-    most_points: int = 2**17 + 1,
+    rtol: float = 0.01,
+    max_points: int = 2**17 + 1,
 ) -> GridNeeded:
     """Find how fine a grid must be to see the transitions of each layer of a network.
 
     Parameters
     ----------
     params, curve, activation : as for ``measure``; in float32 very fine grids count rounding.
-    within : share of the transitions that may be missed.
-    most_points : of the finest grid that is tried.
+    rtol : share of the transitions that may be missed.
+    max_points : of the finest grid that is tried.
 
     Raises
     ------
     ValueError
-        as ``measure``, for a smooth activation, and for `within` that is not above 0.
+        as ``measure``, for a smooth activation, and for `rtol` that is not above 0.
 
     Examples
     --------
@@ -63,15 +63,15 @@ def grid_needed(
     >>> grid_needed(((W, b),), curves.line([0.0], [1.0])).points.tolist()
     [129]
     """
-    within = checks.positive("within", within)
-    most = checks.integer("most_points", most_points, minimum=FIRST)
+    rtol = checks.positive("rtol", rtol)
+    most = checks.integer("max_points", max_points, minimum=FIRST)
     options: dict[str, Any] = {"activation": activation, "probes": "transitions"}
     exact = measure(params, curve, method="exact", **options)["transitions"]
     points, needed = FIRST, np.zeros(exact.shape, int)
     while True:
         found = measure(params, curve, method="grid", points=points, **options)["transitions"]
         missed = np.abs(found - exact) / np.maximum(exact, 1)
-        needed = np.where(missed > within, 0, np.where(needed == 0, points, needed))
+        needed = np.where(missed > rtol, 0, np.where(needed == 0, points, needed))
         if needed.all() or 2 * points - 1 > most:
             return GridNeeded(needed, missed, exact, points)
         points = 2 * points - 1

@@ -30,7 +30,7 @@ LENGTHS = ("length", "length_ratio", "log_length")  # of the whole curve
 
 @dataclasses.dataclass(frozen=True)
 class Pass:
-    """One trip of the curve through the network: nodes, whether products are drawn, what is measured.
+    """One trip of the curve through the network: its nodes, and what is measured.
 
     capacity : of an exact pass, the sizes of its arrays.
     """

@@ -129,8 +129,8 @@ class Fit:
         examples: Any,
         *,
         change: Callable[..., Params] | None = None,
-        numbers: Any = (),
-        own: Any = (),
+        args: Any = (),
+        per_network_args: Any = (),
     ) -> np.ndarray:
         """Share of `examples` that each trained network classifies as their labels say.
 
@@ -139,28 +139,33 @@ class Fit:
         examples : ``(images, labels)``.
         change : a pure function of one network's hidden ``(W, b)``, applied before: noise on a
             layer, pruning.
-        numbers : a number or a tuple of them, passed on to `change` after the layers; other ones
+        args : a number or a tuple of them, passed on to `change` after the layers; other ones
             compile nothing anew.
-        own : an array ``sweep + (networks,) + (...)`` or a tuple of them: each network's own entry
-            is passed on after `numbers`. A seed, for example.
+        per_network_args : an array ``sweep + (networks,) + (...)`` or a tuple of them: each
+            network's own entry is passed on after `args`. A seed, for example.
 
         Returns
         -------
         ``sweep + (networks,)``.
         """
         found = as_examples("examples", examples, self.net)
-        numbers = numbers if isinstance(numbers, tuple) else (numbers,)
-        each = [np.asarray(x) for x in (own if isinstance(own, tuple) else (own,))]
+        args = args if isinstance(args, tuple) else (args,)
+        each = [
+            np.asarray(x)
+            for x in (
+                per_network_args if isinstance(per_network_args, tuple) else (per_network_args,)
+            )
+        ]
         for i, array in enumerate(each):
             if array.shape[: len(self.shape)] != self.shape:
                 raise ValueError(
-                    f"own[{i}] has shape {array.shape} and networks have {self.shape}: give an "
-                    "entry for each network"
+                    f"per_network_args[{i}] has shape {array.shape} and networks have "
+                    f"{self.shape}: give an entry for each network"
                 )
         flat = tuple(x.reshape(-1, *x.shape[len(self.shape) :]) for x in each)
         with precision(self.net.dtype):
             shares = parallel.accuracies(
-                self.last.graph, self.last.values, found.images, found.labels, change, numbers, flat
+                self.last.graph, self.last.values, found.images, found.labels, change, args, flat
             )
         return np.asarray(shares).reshape(self.shape)
 

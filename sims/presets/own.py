@@ -75,7 +75,7 @@ class Grids:
     """Points of the grid."""
     within: float = 0.01
     """Share of the transitions that a grid may miss."""
-    most_points: int = 2**19 + 1
+    max_points: int = 2**19 + 1
     """Of the finest grid that is tried."""
     looked_at: int = 5
     """Networks for which the grid that is needed is sought."""

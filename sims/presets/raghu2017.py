@@ -154,7 +154,7 @@ class Labellings:
     """Points of the grid at first."""
     refine: float = 0.04
     """The grid is doubled until counts move by less than this."""
-    most_points: int = 2**16 + 1
+    max_points: int = 2**16 + 1
     """Or until it has so many points."""
     view: Literal["depth", "width", "flips"] = "depth"
     """What the horizontal axis is."""
@@ -217,7 +217,7 @@ def _labellings(
     **fixed: Any,
 ) -> Simulation:
     base = Labellings(**fixed)
-    finer = {"refine": 0.01, "most_points": 2**18 + 1, "draws": 50}
+    finer = {"refine": 0.01, "max_points": 2**18 + 1, "draws": 50}
     return Simulation(title, "labellings", sized(base, _FEW | smoke, {}, finer | paper, cpu))
 
 
@@ -337,7 +337,7 @@ FIGURES = {
             "scale": 64.0,
             "depth": 11,
             "points": 2**20 + 1,
-            "most_points": 2**20 + 1,
+            "max_points": 2**20 + 1,
             "draws": 3,
         },
         view="flips",
