@@ -216,7 +216,9 @@ def test_each_network_has_a_change_of_its_own(digits):
 
     found = fit.accuracy(digits, change=change, args=np.float32(0), per_network_args=scales)
     assert found[1] == fit.accuracy(digits)[1]
-    with pytest.raises(ValueError, match=r"per_network_args\[0\] has shape \(2,\) and networks have \(3,\)"):
+    with pytest.raises(
+        ValueError, match=r"per_network_args\[0\] has shape \(2,\) and networks have \(3,\)"
+    ):
         fit.accuracy(digits, change=change, per_network_args=scales[:2])
 
 
