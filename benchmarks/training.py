@@ -50,7 +50,7 @@ def ours(name: str, width: int, depth: int, networks: int, together: int) -> Job
         optimiser=optax.adam(RATE),
     )  # fmt: skip
     plan, held, state = wanted.draw(jax.random.key(0))
-    advance = parallel.Advance(plan, held, parallel.chosen(None))
+    advance = parallel.Advance(plan, held, parallel.chosen_batching(None))
     most = len(labels) // BATCH
     states = [advance.apart(state)]
 

@@ -82,7 +82,7 @@ class Activation:
             )
         steepest = None
         if self.breakpoints is not None:
-            at, slopes = _fitting(self.breakpoints, self.slopes)
+            at, slopes = _checked_pieces(self.breakpoints, self.slopes)
             object.__setattr__(self, "breakpoints", at)
             object.__setattr__(self, "slopes", slopes)
             steepest = max(abs(slope) for slope in slopes)
@@ -115,7 +115,7 @@ class _Slope:
         return jax.jvp(self.function, (h,), (jnp.ones_like(h),))[1]
 
 
-def _fitting(breakpoints: Any, slopes: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _checked_pieces(breakpoints: Any, slopes: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Check that breakpoints increase and that there is a slope between each two of them."""
     at, slope = checks.sequence("breakpoints", breakpoints), checks.sequence("slopes", slopes)
     if any(b >= c for b, c in zip(at, at[1:], strict=False)):
@@ -217,7 +217,7 @@ def piecewise_linear(
     >>> piecewise_linear([-1, 1], [0, 1, 0])(jnp.array([-3.0, 0.5, 2.0])).tolist()
     [-1.0, 0.5, 1.0]
     """
-    at, slope = _fitting(breakpoints, slopes)
+    at, slope = _checked_pieces(breakpoints, slopes)
     return Activation(
         name,
         _Pieces(at, slope, derivative=False),

@@ -142,7 +142,7 @@ def _pair(x0: Vector, x1: Vector) -> tuple[Any, Any]:
     return x0, x1
 
 
-def _known(*arrays: Any) -> bool:
+def _all_known(*arrays: Any) -> bool:
     return not any(checks.is_traced(a) for a in arrays)
 
 
@@ -171,7 +171,7 @@ def line(x0: Vector, x1: Vector, whole: bool = False) -> Curve:
     """
     x0, x1 = _pair(x0, x1)
     whole = checks.flag("whole", whole)
-    if _known(x0, x1) and np.array_equal(np.asarray(x0), np.asarray(x1)):
+    if _all_known(x0, x1) and np.array_equal(np.asarray(x0), np.asarray(x1)):
         raise ValueError(
             f"x1={checks.shown(np.asarray(x1))} equals x0: give two distinct end points"
         )
@@ -185,7 +185,7 @@ def _round(arrays: tuple[Any, ...], s: jax.Array) -> jax.Array:
 
 
 def _two_directions(names: tuple[str, str], x0: Any, x1: Any) -> None:
-    if not _known(x0, x1):
+    if not _all_known(x0, x1):
         return
     a, b = (np.asarray(x, np.float64).ravel() for x in (x0, x1))
     for name, x in zip(names, (a, b), strict=True):
@@ -272,7 +272,7 @@ def polyline(vertices: Vector) -> Curve:
         raise ValueError(
             f"vertices has shape {np.shape(vertices)}: give at least two points, shape (p, n)"
         )
-    if _known(vertices):
+    if _all_known(vertices):
         steps = np.diff(np.asarray(vertices), axis=0).reshape(np.shape(vertices)[0] - 1, -1)
         still = np.flatnonzero(~steps.any(axis=1))
         if still.size:
@@ -313,12 +313,12 @@ def semicircles(key: jax.Array, x0: Vector, x1: Vector, planes: int = 100) -> Cu
         raise ValueError(
             f"x0 has shape {shape}: a semicircle needs a space of 2 or more dimensions"
         )
-    if _known(x0, x1) and np.array_equal(np.asarray(x0), np.asarray(x1)):
+    if _all_known(x0, x1) and np.array_equal(np.asarray(x0), np.asarray(x1)):
         raise ValueError(f"x1={checks.shown(np.asarray(x1))} equals x0: give two distinct points")
     chord = x1 - x0
     # One draw for every precision; known points are made orthogonal in NumPy's float64.
     random = jax.random.normal(key, (planes, size), jnp.float32)
-    known = isinstance(chord, np.ndarray) and _known(random)
+    known = isinstance(chord, np.ndarray) and _all_known(random)
     linear: Any = np if known else jnp
     direction = linear.asarray(chord).ravel()
     random = linear.asarray(random).astype(direction.dtype)

@@ -78,7 +78,7 @@ class Conv:
             )
 
     def placed(self, name: str, shape: Image) -> PlacedConv:
-        height, width, channels = _image(name, shape)
+        height, width, channels = _image_shape(name, shape)
         edge = self.kernel // 2 if self.padding == "same" else 0
         for side, size in (("height", height), ("width", width)):
             _fits(name, side, size + 2 * edge, "kernel", self.kernel, self.stride)
@@ -113,7 +113,7 @@ class Pool:
         checks.one_of("kind", self.kind, ("max", "mean"))
 
     def placed(self, name: str, shape: Image) -> PlacedPool:
-        height, width, channels = _image(name, shape)
+        height, width, channels = _image_shape(name, shape)
         stride = self.size if self.stride is None else self.stride
         for side, size in (("height", height), ("width", width)):
             _fits(name, side, size, "pool", self.size, stride)
@@ -123,7 +123,7 @@ class Pool:
 Layer = Dense | Conv | Pool
 
 
-def _image(name: str, shape: Image) -> tuple[int, int, int]:
+def _image_shape(name: str, shape: Image) -> tuple[int, int, int]:
     if len(shape) != 3:
         raise ValueError(
             f"{name} needs images (height, width, channels) and gets {shape}: put it below the "

@@ -50,7 +50,7 @@ def dataset(
     ValueError
         if `dims` does not name every sweep axis, or `coords` do not fit them.
     """
-    estimates = _named(estimates)
+    estimates = _named_estimates(estimates)
     axes = (*_dims(dims), "layer")
     variables: dict[str, Any] = {}
     depth = 0
@@ -60,7 +60,7 @@ def dataset(
                 f"dims={tuple(dims)} names {len(dims)} sweep axes and {name!r} has "
                 f"{item.mean.ndim - 1}: name each axis of the sweep"
             )
-        _fitting(coords, axes, item.mean.shape)
+        _checked_dims(coords, axes, item.mean.shape)
         depth = item.mean.shape[-1]
         how = {"draws": item.draws, "method": item.method, "points": item.points}
         variables[name] = (axes, item.mean, how)
@@ -70,7 +70,7 @@ def dataset(
     return xr.Dataset(variables, {**(coords or {}), "layer": np.arange(1, depth + 1)})
 
 
-def _named(estimates: Any) -> Mapping[str, Estimate]:
+def _named_estimates(estimates: Any) -> Mapping[str, Estimate]:
     """Return estimates by name; refuse what is something else."""
     if isinstance(estimates, Estimate):
         raise ValueError(
@@ -97,7 +97,7 @@ def _dims(dims: Any) -> tuple[str, ...]:
     return tuple(dims)
 
 
-def _fitting(coords: Any, axes: Sequence[str], shape: tuple[int, ...]) -> None:
+def _checked_dims(coords: Any, axes: Sequence[str], shape: tuple[int, ...]) -> None:
     """Refuse coordinates of other axes, or of another size than theirs."""
     if coords is None:
         return

@@ -126,7 +126,7 @@ def verdict(
             raise ValueError(f"{place}={checks.shown(text)}: give a text")
     bounds = {"lower": lower, "upper": upper}
     sides = [
-        (sign, _fitting(side, bounds[side], estimate.mean.shape))
+        (sign, _checked_bound(side, bounds[side], estimate.mean.shape))
         for side, sign in (("lower", 1.0), ("upper", -1.0))
         if bounds[side] is not None
     ]
@@ -212,7 +212,7 @@ def _allowed(n: Any, level: float) -> np.ndarray:
     return np.where(n < 2, np.inf, quantile)
 
 
-def _fitting(name: str, bound: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _checked_bound(name: str, bound: Any, shape: tuple[int, ...]) -> np.ndarray:
     array = np.asarray(checks.numeric(name, bound), np.float64)
     try:
         np.broadcast_to(array, shape)

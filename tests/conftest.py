@@ -28,7 +28,15 @@ HARDLY_OPTIMISED = {
     *("test_boundary", "test_checkpoint", "test_command", "test_convnets", "test_ensemble"),
     *("test_gradients", "test_identity", "test_in_other_jax", "test_laws", "test_own_models"),
     *("test_probes", "test_progress", "test_runner_parts", "test_shown", "test_sims"),
-    *("test_growth", "test_stored", "test_training", "test_training_parts", "test_training_resume"),
+    *(
+        "test_growth",
+        "test_mean_field",
+        "test_stored",
+        "test_tasks",
+        "test_training",
+        "test_training_parts",
+        "test_training_resume",
+    ),
 }
 
 

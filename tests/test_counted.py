@@ -58,13 +58,13 @@ def sawteeth(depth):
 
 @pytest.mark.parametrize(("depth", "memory"), [(5, 2.0**30), (8, 2.0**13)])
 def test_room_grows_for_the_networks_that_lack_it(depth, memory, monkeypatch):
-    tried, run = [], counting._run
+    tried, run = [], counting._count_compiled
 
     def watched(params, **options):
         tried.append((options["blocks"][-1].size, options["splits"]))
         return run(params, **options)
 
-    monkeypatch.setattr(counting, "_run", watched)
+    monkeypatch.setattr(counting, "_count_compiled", watched)
     monkeypatch.setattr(threads, "cores", lambda: 1)
     # One of them is in one piece in all networks: those that lack room for another go on.
     family = [curves.line([0.0], [1.0]), curves.line([0.0], [0.25]), curves.line([-2.0], [-1.0])]

@@ -307,7 +307,9 @@ def test_levels_are_counted_in_the_units_of_the_image():
     rows = lines.start(t, jnp.ones(5), jnp.asarray(z))
     rows = rows._replace(real=jnp.asarray(4, jnp.int32), exponent=jnp.asarray(3, jnp.int32))
     weights, biases = r.normal(size=(3, 40)), r.normal(size=40)
-    found = level_crossings.count(rows, jnp.asarray(weights), jnp.asarray(biases), (-1.5, 0.0, 4.0))
+    found = level_crossings.count_crossings(
+        rows, jnp.asarray(weights), jnp.asarray(biases), (-1.5, 0.0, 4.0)
+    )
     h = 8 * z[:4] @ weights + biases
     for i, level in enumerate((-1.5, 0.0, 4.0)):
         beyond = h > level

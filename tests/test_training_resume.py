@@ -234,7 +234,7 @@ def test_states_that_numpy_does_not_know_are_kept(tmp_path, optimiser):
 
 def test_types_that_numpy_does_not_know_are_kept_as_bits():
     leaf = jnp.asarray([1.5, -2.0, 3e30], jnp.bfloat16)
-    kept = checkpoints._plain(leaf)
+    kept = checkpoints._plain_array(leaf)
     assert kept.dtype == np.uint16
     back = checkpoints._like(leaf, kept)
     assert back.dtype == jnp.bfloat16 and (back == leaf).all()

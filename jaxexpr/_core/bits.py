@@ -11,13 +11,13 @@ from jax import lax
 WORD = 32
 
 
-def words(units: int) -> int:
+def word_count(units: int) -> int:
     """Words that hold a bit for each of so many units."""
     return -(-units // WORD)
 
 
 def pack(bits: jax.Array) -> jax.Array:
-    """Pack booleans, from shape ``(r, k)`` to ``(r, words(k))`` of uint32; unit 0 the lowest bit.
+    """Pack booleans ``(r, k)`` into uint32, ``(r, word_count(k))``; unit 0 is the lowest bit.
 
     Examples
     --------
@@ -25,7 +25,7 @@ def pack(bits: jax.Array) -> jax.Array:
     [[5]]
     """
     rows, units = bits.shape
-    columns = words(units) * WORD
+    columns = word_count(units) * WORD
     if columns > units:
         bits = jnp.concatenate([bits, jnp.zeros((rows, columns - units), bool)], axis=1)
     places = jnp.arange(WORD, dtype=jnp.uint32)[None, None, :]

@@ -69,7 +69,7 @@ def _fault(
     if inspect.Parameter.VAR_KEYWORD not in kinds or options:
         for key, value in kwargs.items():
             if key not in (*known, *options):
-                fix = advice.get(key) or _nearest(key, [*known, *options])
+                fix = advice.get(key) or _nearest_name(key, [*known, *options])
                 return f"{name}() takes no argument {key}={checks.shown(value)}: {fix}"
     places = [key for key, p in parameters.items() if p.kind in _POSITIONAL]
     if len(args) > len(places) and inspect.Parameter.VAR_POSITIONAL not in kinds:
@@ -104,7 +104,7 @@ def _options(function: Callable[..., Any]) -> list[str]:
     return []
 
 
-def _nearest(name: str, known: list[str]) -> str:
+def _nearest_name(name: str, known: list[str]) -> str:
     """Which of the known names may be meant."""
     meant = [x for x in MEANT.get(name.lower(), ()) if x.partition("=")[0] in known]
     meant = meant or difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.7)

@@ -17,7 +17,7 @@ import numpy as np
 
 def shown(value: Any, limit: int = 60) -> str:
     """Return ``repr(value)`` cut to `limit` characters, for messages."""
-    if isinstance(value, np.ndarray | jax.Array) and value.ndim == 0 and not _is_key(value):
+    if isinstance(value, np.ndarray | jax.Array) and value.ndim == 0 and not is_key(value):
         value = value if is_traced(value) else value.item()
     text = " ".join(repr(value).split())
     return text if len(text) <= limit else text[: limit - 3] + "..."
@@ -152,13 +152,14 @@ def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
     raise ValueError(f"{name}={shown(value)} is unknown: choose one of {', '.join(names)}{hint}")
 
 
-def _is_key(value: Any) -> bool:
+def is_key(value: Any) -> bool:
+    """Whether an array holds random keys."""
     return bool(jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key))
 
 
 def random_key(name: str, value: Any) -> jax.Array:
     """Return `value` if it is one typed JAX random key."""
-    if not isinstance(value, jax.Array) or not _is_key(value):
+    if not isinstance(value, jax.Array) or not is_key(value):
         raise ValueError(f"{name}={shown(value)} is not a random key: give jax.random.key(seed)")
     if value.shape != ():
         raise ValueError(f"{name} has shape {value.shape}: give one key, not an array of keys")
@@ -187,3 +188,14 @@ def held(name: str, value: Any, dtype: str) -> None:
             f"{name} holds {array[lost][0]}, which {dtype} cannot: rescale it, or use a network "
             "with dtype='float64'"
         )
+
+
+def network_sizes(n_in: Any, widths: Any) -> tuple[int, tuple[int, ...]]:
+    """Return checked ``n_in`` and ``(n_1, ..., n_L)``."""
+    n_in = integer("n_in", n_in)
+    if isinstance(widths, str) or not isinstance(widths, Iterable):
+        raise ValueError(f"widths={shown(widths)}: give a sequence (n_1, ..., n_L)")
+    sizes = tuple(integer(f"widths[{i}]", n) for i, n in enumerate(widths))
+    if not sizes:
+        raise ValueError("widths=() has no layer: give (n_1, ..., n_L) with L >= 1")
+    return n_in, sizes

@@ -73,7 +73,7 @@ def _function(value: types.FunctionType, seen: set[int]) -> Iterable[bytes]:
         yield from _parts(cell.cell_contents, seen)
     # Globals that the code names: another module-level constant is another function. Modules and
     # library functions are known by their names.
-    for name in _names(value.__code__):
+    for name in _names_read(value.__code__):
         found = value.__globals__.get(name)
         plain = bool | int | float | str | tuple | list | dict | np.ndarray | jax.Array
         if isinstance(found, plain):
@@ -82,7 +82,7 @@ def _function(value: types.FunctionType, seen: set[int]) -> Iterable[bytes]:
             yield from _parts(found, seen)
 
 
-def _names(code: types.CodeType) -> list[str]:
+def _names_read(code: types.CodeType) -> list[str]:
     """Names that code reads, with those of the functions inside it."""
-    inner = [_names(part) for part in code.co_consts if isinstance(part, types.CodeType)]
+    inner = [_names_read(part) for part in code.co_consts if isinstance(part, types.CodeType)]
     return [*code.co_names, *(name for names in inner for name in names)]

@@ -115,8 +115,8 @@ def chained(
             f"layer's input to a module of the layers alone, or {found.otherwise}"
         )
     links = list(itertools.pairwise(products))
-    images = [_image(found, i, above, activation) for i, (_, above) in enumerate(links)]
-    images.append(_last(found, activation, readout))
+    images = [_chain_image(found, i, above, activation) for i, (_, above) in enumerate(links)]
+    images.append(_last_of(found, activation, readout))
     layers = [
         (product.weights * scale, shift)
         for product, (scale, shift) in zip(products, images, strict=True)
@@ -124,7 +124,7 @@ def chained(
     return as_params(layers, readout, "module", [product.name for product in products])
 
 
-def _image(found: Recorded, index: int, above: Product, activation: Activation) -> Any:
+def _chain_image(found: Recorded, index: int, above: Product, activation: Activation) -> Any:
     """Scale and shift of the pre-activation between a product and the next one."""
     product = found.products[index]
     for image in product.images:
@@ -154,7 +154,7 @@ def _image(found: Recorded, index: int, above: Product, activation: Activation) 
     )
 
 
-def _last(found: Recorded, activation: Activation, readout: bool) -> Any:
+def _last_of(found: Recorded, activation: Activation, readout: bool) -> Any:
     """Scale and shift of the last layer, whose output the model returns."""
     product, output = found.products[-1], found.output
     images = list(product.images)
@@ -209,14 +209,14 @@ def _is_last(output: np.ndarray, hidden: _Hidden) -> bool:
     error = 4 * hidden.error.max(axis=-1, keepdims=True) + 64 * EPS * (1 + np.abs(output))
     one = hidden.values.shape[-1] == 1  # softmax of one number says nothing of it
     last = (jax.nn.sigmoid,) if one else (jax.nn.softmax, jax.nn.log_softmax, jax.nn.sigmoid)
-    return any(_equal(output, _applied(f, hidden.values), error) for f in last)
+    return any(_equal(output, _activation_applied(f, hidden.values), error) for f in last)
 
 
 def _equal(found: np.ndarray, expected: np.ndarray, within: np.ndarray) -> bool:
     return found.shape == expected.shape and bool((np.abs(found - expected) <= within).all())
 
 
-def _applied(function: Callable[[Any], Any], values: np.ndarray) -> np.ndarray:
+def _activation_applied(function: Callable[[Any], Any], values: np.ndarray) -> np.ndarray:
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
         return np.asarray(function(jnp.asarray(values)), np.float64)
 
@@ -225,7 +225,7 @@ def _entrywise(function: Callable[[Any], Any], values: np.ndarray) -> np.ndarray
     """The same entry by entry, a block at a time: compiled once for layers of all widths."""
     blocks = np.zeros((math.ceil(values.size / BLOCK), BLOCK))
     blocks.ravel()[: values.size] = values.ravel()
-    found = np.stack([_applied(function, block) for block in blocks])
+    found = np.stack([_activation_applied(function, block) for block in blocks])
     return found.ravel()[: values.size].reshape(values.shape)
 
 

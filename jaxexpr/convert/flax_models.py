@@ -92,7 +92,7 @@ def from_flax(
         )
     else:
         raise ValueError(f"module={checks.shown(module)} is not a Flax module: {OTHERWISE}")
-    return chained(_recorded(model, input_shape), activation, readout)
+    return chained(_recorded_flax(model, input_shape), activation, readout)
 
 
 class _Model(NamedTuple):
@@ -129,36 +129,37 @@ def _named(tree: Any) -> dict[str, Any]:
     return {name: leaf for name, (_, leaf) in zip(names, leaves, strict=True)}
 
 
-def _shown(name: str) -> str:
+def _shown_modules(name: str) -> str:
     """A leaf's name without the collection that it is in, and without the box around it."""
     first, _, rest = name.partition(".")
     name = rest if first == "params" or first.isdecimal() else name
     return name.removesuffix(".value")
 
 
-def _recorded(model: _Model, input_shape: Any) -> Recorded:
+def _recorded_flax(model: _Model, input_shape: Any) -> Recorded:
     named = _named(model.tree)
     checks.concrete("module", list(named.values()), "layers are taken")
     for name in model.parameters:
-        as_array(_shown(name), named[name])
+        as_array(_shown_modules(name), named[name])
     matrices = [np.shape(named[name]) for name in sorted(model.parameters)]
-    shape, closed, leaves = _traced(model, shapes(matrices, input_shape), named)
+    shape, closed, leaves = _traced_model(model, shapes(matrices, input_shape), named)
     rows = points(int(np.prod(shape)))
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"), np.errstate(all="ignore"):
         trace = Trace()
         fixed: list[Fixed | Live] = [
-            Fixed(leaf, frozenset([_shown(name)])) for name, leaf in zip(named, leaves, strict=True)
+            Fixed(leaf, frozenset([_shown_modules(name)]))
+            for name, leaf in zip(named, leaves, strict=True)
         ]
         inputs = [*fixed, Live(rows.reshape(len(rows), *shape))]
         (out,) = trace.run(closed.jaxpr, closed.consts, inputs)
         if not isinstance(out, Live):
             raise ValueError(f"module returns the same for every input: {OTHERWISE}")
         output = np.asarray(out.value, np.float64).reshape(len(rows), -1)
-    left = sorted({_shown(name) for name in model.parameters} - trace.origins)
+    left = sorted({_shown_modules(name) for name in model.parameters} - trace.origins)
     return Recorded(rows, output, trace.products, left, trace.narrow)
 
 
-def _traced(
+def _traced_model(
     model: _Model, tried: Sequence[tuple[int, ...]], named: Mapping[str, Any]
 ) -> tuple[tuple[int, ...], Any, list[Any]]:
     """The first shape with which the model can be called, its jaxpr, and the leaves it takes."""
@@ -190,7 +191,7 @@ def _traced(
                         f"{OTHERWISE}, a function of the input that returns one of them"
                     )
                 return shape, closed, leaves
-    other = [_shown(n) for n in sorted(model.parameters) if np.ndim(named[n]) > 2]
+    other = [_shown_modules(n) for n in sorted(model.parameters) if np.ndim(named[n]) > 2]
     holds = f"; it holds {other[0]!r}, not of a dense layer: {OTHERWISE}" if other else ""
     raise not_called(tried, failure, holds)
 

@@ -72,11 +72,11 @@ def from_torch_state(
                 f"state has {shape} for {layer!r}: give (fan_out, fan_in) of linear layers"
             )
         layers[layer] = (weights.T, entry.get("bias"))
-    names = _settled(layers) if order is None else _said(order, layers)
+    names = _settled_order(layers) if order is None else _described(order, layers)
     return as_params([layers[name] for name in names], readout, "state", names)
 
 
-def _said(order: Any, layers: Mapping[str, Any]) -> list[str]:
+def _described(order: Any, layers: Mapping[str, Any]) -> list[str]:
     """The caller's order, if it names every layer once."""
     names = [order] if isinstance(order, str) or not hasattr(order, "__iter__") else list(order)
     if sorted(map(str, names)) != sorted(layers):
@@ -87,7 +87,7 @@ def _said(order: Any, layers: Mapping[str, Any]) -> list[str]:
     return names
 
 
-def _settled(layers: Mapping[str, Any]) -> list[str]:
+def _settled_order(layers: Mapping[str, Any]) -> list[str]:
     """The only order that keeps to the numbers in the names and in which the shapes chain."""
     shapes = {name: weights.shape for name, (weights, _) in layers.items()}
     search = _orders(shapes)
@@ -133,11 +133,11 @@ def _before(a: str, b: str) -> bool:
     for left, right in zip(a.split("."), b.split("."), strict=False):
         if left != right:
             alike = re.sub(r"\d+", "#", left) == re.sub(r"\d+", "#", right)
-            return alike and _numbers(left) < _numbers(right)
+            return alike and _numbers_in(left) < _numbers_in(right)
     return False
 
 
-def _numbers(part: str) -> list[int]:
+def _numbers_in(part: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", part)]
 
 

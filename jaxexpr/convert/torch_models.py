@@ -68,11 +68,13 @@ def from_torch(
                 f"module is in training mode ({name or 'module'}, {type(part).__name__}): call "
                 "module.eval()"
             )
-    found = _recorded(module, torch, input_shape, called_with(call))
+    found = _recorded_torch(module, torch, input_shape, called_with(call))
     return chained(found, activation, readout)
 
 
-def _recorded(module: Any, torch: Any, input_shape: Any, extra: Mapping[str, Any]) -> Recorded:
+def _recorded_torch(
+    module: Any, torch: Any, input_shape: Any, extra: Mapping[str, Any]
+) -> Recorded:
     module = copy.deepcopy(getattr(module, "_orig_mod", module)).to("cpu", torch.float64)
     names = {part: name or "module" for name, part in module.named_modules()}
     layers = [part for part in names if isinstance(part, torch.nn.Linear)]
@@ -80,7 +82,7 @@ def _recorded(module: Any, torch: Any, input_shape: Any, extra: Mapping[str, Any
         checks.numeric(name, value.detach().numpy())
     tried = shapes([(part.in_features, part.out_features) for part in layers], input_shape)
     with torch.no_grad(), _double(torch):
-        shape = _fitting(module, torch, tried, extra)
+        shape = _checked_shape(module, torch, tried, extra)
         rows = points(int(np.prod(shape)))
         runs, outs = [], []
         for row in rows:
@@ -143,7 +145,7 @@ def _noting(run: list[tuple[Any, np.ndarray]]) -> Any:
     return note
 
 
-def _fitting(
+def _checked_shape(
     module: Any, torch: Any, tried: Sequence[tuple[int, ...]], extra: Mapping[str, Any]
 ) -> tuple[int, ...]:
     """The first shape of an input with which the module can be called."""

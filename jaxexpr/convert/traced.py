@@ -48,7 +48,7 @@ class Fixed:
 
 
 @dataclasses.dataclass(frozen=True)
-class Image:
+class TracedImage:
     """``scale * product + shift``, entry by entry, of the product of this number."""
 
     product: int
@@ -61,7 +61,7 @@ class Live:
     """What depends on the input, ``(rows,) + shape``; and which product it is an image of."""
 
     value: Any
-    image: Image | None = None
+    image: TracedImage | None = None
 
 
 class Trace:
@@ -105,7 +105,7 @@ class Trace:
     def _step(self, equation: Any, inputs: list[Any]) -> Sequence[Fixed | Live]:
         name, params = equation.primitive.name, equation.params
         if name in CALLS:
-            return self.run(*_opened(params[CALLS[name]]), inputs)
+            return self.run(*_opened_equation(params[CALLS[name]]), inputs)
         if not any(isinstance(x, Live) for x in inputs):
             outs = equation.primitive.bind(*(x.value for x in inputs), **params)
             origins = frozenset[str]().union(*(x.origins for x in inputs))
@@ -116,7 +116,7 @@ class Trace:
         if name == "cond" and isinstance(inputs[0], Fixed):
             branches = params["branches"]
             index = min(max(int(inputs[0].value), 0), len(branches) - 1)
-            return self.run(*_opened(branches[index]), inputs[1:])
+            return self.run(*_opened_equation(branches[index]), inputs[1:])
         if name in ("while", "cond"):
             raise ValueError(
                 f"module holds {name}, so that the input may decide which steps are taken: "
@@ -183,10 +183,10 @@ class Trace:
         self._images.append([])
         return product
 
-    def _unchanged(self, product: Product) -> Image:
+    def _unchanged(self, product: Product) -> TracedImage:
         """The last product itself, as an image of itself."""
         one, zero = np.ones(product.weights.shape[1]), np.zeros(product.weights.shape[1])
-        return self._added(Image(len(self._products) - 1, one, zero), one, zero)
+        return self._added(TracedImage(len(self._products) - 1, one, zero), one, zero)
 
     def _named(self, origins: frozenset[str]) -> str:
         name = ", ".join(sorted({origin.rpartition(".")[0] or origin for origin in origins}))
@@ -194,7 +194,7 @@ class Trace:
         uses = sum(product.name.split(" (")[0] == name for product in self._products)
         return f"{name} (use {uses + 1})" if uses else name
 
-    def _imaged(self, name: str, inputs: list[Any], out: Any) -> Image | None:
+    def _imaged(self, name: str, inputs: list[Any], out: Any) -> TracedImage | None:
         """Follow the image of a product through a bias, a constant factor, another shape."""
         places = [i for i, x in enumerate(inputs) if isinstance(x, Live) and x.image is not None]
         if len(places) != 1 or len([x for x in inputs if isinstance(x, Live)]) != 1:
@@ -223,19 +223,19 @@ class Trace:
         factor = constant if name == "mul" else 1 / constant
         return self._added(image, scale * factor, shift * factor)
 
-    def _added(self, image: Image, scale: np.ndarray, shift: np.ndarray) -> Image:
+    def _added(self, image: TracedImage, scale: np.ndarray, shift: np.ndarray) -> TracedImage:
         self._images[image.product].append((scale, shift))
-        return Image(image.product, scale, shift)
+        return TracedImage(image.product, scale, shift)
 
     def _scan(self, params: Mapping[str, Any], inputs: list[Any]) -> list[Any]:
         """A loop of a fixed number of rounds, round by round."""
-        jaxpr, consts = _opened(params["jaxpr"])
+        jaxpr, consts = _opened_equation(params["jaxpr"])
         fixed, carried = params["num_consts"], params["num_carry"]
         carry = inputs[fixed : fixed + carried]
         rounds = list(range(params["length"]))
         stacks: list[list[Any]] = [[] for _ in jaxpr.outvars[carried:]]
         for i in reversed(rounds) if params["reverse"] else rounds:
-            slices = [_entry(x, i) for x in inputs[fixed + carried :]]
+            slices = [_entry_of_value(x, i) for x in inputs[fixed + carried :]]
             outs = self.run(jaxpr, consts, [*inputs[:fixed], *carry, *slices])
             carry = outs[:carried]
             for stack, out in zip(stacks, outs[carried:], strict=True):
@@ -243,7 +243,7 @@ class Trace:
         return [*carry, *(_stacked(s[::-1] if params["reverse"] else s) for s in stacks)]
 
 
-def _opened(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
+def _opened_equation(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
     return (jaxpr.jaxpr, jaxpr.consts) if isinstance(jaxpr, core.ClosedJaxpr) else (jaxpr, ())
 
 
@@ -251,7 +251,7 @@ def _floats(dtype: Any) -> bool:
     return bool(jnp.issubdtype(dtype, np.floating))
 
 
-def _entry(x: Fixed | Live, index: int) -> Fixed | Live:
+def _entry_of_value(x: Fixed | Live, index: int) -> Fixed | Live:
     return Live(x.value[:, index]) if isinstance(x, Live) else Fixed(x.value[index], x.origins)
 
 

@@ -172,7 +172,7 @@ class Boundaries(Task):
             h = layer.values + biases[None]
             z, dz = phi(h), phi.derivative(h)[None] * layer.gradients
         terms = (
-            _crossings(layers, phi)
+            _pairs_of_boundaries(layers, phi)
             if self.codimension == 2
             else _walls(layers, phi, self.function_only)
         )
@@ -270,7 +270,7 @@ def _walls(layers: list[_Above], phi: Activation, function_only: bool) -> jax.Ar
     return jnp.stack(sums)
 
 
-def _crossings(layers: list[_Above], phi: Activation) -> jax.Array:
+def _pairs_of_boundaries(layers: list[_Above], phi: Activation) -> jax.Array:
     """Sum over points and pairs of units of spanned areas times densities, by the upper layer."""
     levels = phi.breakpoints or ()
     sums = [jnp.zeros((), layers[0].values.dtype) for _ in layers]

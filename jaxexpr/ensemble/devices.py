@@ -62,7 +62,7 @@ def layout(
 
 
 @functools.partial(jax.jit, static_argnames=("task", "shape"))
-def _many(
+def _many_networks(
     net: Network,
     data: Any,
     key: jax.Array,
@@ -109,12 +109,12 @@ def _many(
 def _on_all(
     devices: tuple[Any, ...], task: Task, shape: tuple[int, int, int]
 ) -> Callable[..., Any]:
-    """Return ``_many`` with the networks split over devices: one range of numbers for each."""
+    """Return ``_many_networks`` split over devices: one range of numbers for each."""
     mesh = jax.make_mesh((len(devices),), ("nets",), axis_types=(AxisType.Auto,), devices=devices)
     split, whole = PartitionSpec("nets"), PartitionSpec()
 
     def share(net: Any, data: Any, key: Any, first: Any, count: Any) -> Any:
-        return _many(net, data, key, first[0], count[0], task=task, shape=shape)
+        return _many_networks(net, data, key, first[0], count[0], task=task, shape=shape)
 
     return jax.jit(
         jax.shard_map(
@@ -130,7 +130,7 @@ def stepper(
     net = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), net.dtype), net)
     data = jax.tree.map(jnp.asarray, data)
     devices = jax.local_devices()
-    many = functools.partial(_many, task=task, shape=shape)
+    many = functools.partial(_many_networks, task=task, shape=shape)
     capacity = shape[2]
 
     if len(devices) == 1:

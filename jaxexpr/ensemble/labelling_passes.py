@@ -50,16 +50,18 @@ class LabelCapacity(NamedTuple):
     def with_sizes(self, sizes: Capacity) -> LabelCapacity:
         """The same with other sizes; fewer flips where segments are shorter."""
         times = round(math.log2(sizes.splits / self.sizes.splits))
-        return LabelCapacity(sizes, tuple(_scaled(f, 0.6, times) for f in self.flips))
+        return LabelCapacity(sizes, tuple(_scaled_flips(f, 0.6, times) for f in self.flips))
 
 
-def _scaled(flips: int, factor: float, times: int) -> int:
+def _scaled_flips(flips: int, factor: float, times: int) -> int:
     for _ in range(times):
         flips = capacity.bucket(factor * flips)
     return flips
 
 
-def initial_capacity(net: MLP, layer: int, moment: float | None, quarters: int) -> LabelCapacity:
+def initial_label_capacity(
+    net: MLP, layer: int, moment: float | None, quarters: int
+) -> LabelCapacity:
     """The capacity to begin with, for the layer that moves and all above it.
 
     moment : mean square of the inputs' entries; ``None`` if it is not known, or the laws are not.
@@ -236,7 +238,7 @@ class Sweep(Task):
         if self.points % 2 == 0:
             half = jnp.concatenate([half, codes[:, :, -1:]], axis=2)
         found = []
-        for count in (_different, _changes):
+        for count in (_different_codes, _changes):
             for rows in (codes, half):
                 each = lax.map(count, rows.reshape(-1, *rows.shape[2:])).reshape(rows.shape[:2])
                 number = jnp.mean(each.astype(dtype), axis=1)
@@ -303,7 +305,7 @@ class Sweep(Task):
         return [found[0], found[0], found[1], found[1]], required
 
 
-def _different(codes: jax.Array) -> jax.Array:
+def _different_codes(codes: jax.Array) -> jax.Array:
     return bits.distinct(codes, jnp.ones(codes.shape[0], bool))
 
 

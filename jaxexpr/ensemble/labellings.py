@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
-from jaxexpr.ensemble.labelling_passes import Sweep, initial_capacity
+from jaxexpr.ensemble.labelling_passes import Sweep, initial_label_capacity
 from jaxexpr.ensemble.options import RunOptions
 from jaxexpr.ensemble.runner import run_task
 from jaxexpr.ensemble.statistics import Estimate
@@ -139,7 +139,9 @@ def dichotomies(
         quarters=PATHS[path],
         inputs=number,
         points=0 if exact else grid,
-        capacities=tuple(initial_capacity(net, layer, moment, PATHS[path]) for layer in layers)
+        capacities=tuple(
+            initial_label_capacity(net, layer, moment, PATHS[path]) for layer in layers
+        )
         if exact
         else (),
     )

@@ -7,7 +7,6 @@ arrangements of which the regions, or enough of them, are known.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -153,14 +152,9 @@ def arrangement_regions(units: int, dim: int) -> int:
     return sum(math.comb(units, i) for i in range(dim + 1))
 
 
-def network_sizes(n_in: Any, widths: Any) -> tuple[int, tuple[int, ...]]:
+def wide_sizes(n_in: Any, widths: Any) -> tuple[int, tuple[int, ...]]:
     """Return checked sizes of a network that has as many units as inputs in every layer."""
-    n_in = checks.integer("n_in", n_in)
-    if isinstance(widths, str) or not isinstance(widths, Iterable):
-        raise ValueError(f"widths={checks.shown(widths)}: give a sequence (n_1, ..., n_L)")
-    sizes = tuple(checks.integer(f"widths[{i}]", n) for i, n in enumerate(widths))
-    if not sizes:
-        raise ValueError("widths=() has no layer: give (n_1, ..., n_L) with L >= 1")
+    n_in, sizes = checks.network_sizes(n_in, widths)
     for i, n in enumerate(sizes):
         if n < n_in:
             raise ValueError(

@@ -40,7 +40,7 @@ from jaxexpr.exact.arrangements import (
     arrangement_regions,
     general_position,
     grouped,
-    network_sizes,
+    wide_sizes,
 )
 
 MOST_BOXES = 2**20
@@ -161,7 +161,7 @@ def montufar2014(n_in: int, widths: Iterable[int]) -> Construction:
     >>> net.activation_regions, net.linear_regions
     (18, 18)
     """
-    n_in, widths = network_sizes(n_in, widths)
+    n_in, widths = wide_sizes(n_in, widths)
     layers, readouts, pieces = [], [], 1
     for width in widths[:-1]:
         p = width // n_in
@@ -283,7 +283,7 @@ def pascanu2013(n_in: int, widths: Iterable[int]) -> Construction:
     >>> net.activation_regions, net.boxes.shape
     (44, (4, 2, 2))
     """
-    n_in, widths = network_sizes(n_in, widths)
+    n_in, widths = wide_sizes(n_in, widths)
     if n_in == 1 and len(widths) > 1:
         raise ValueError(
             "n_in=1: the construction needs 2 inputs or more; use montufar2014, which reaches the "

@@ -137,7 +137,7 @@ def _not_traced(case: Case) -> str | None:
     )
 
 
-def _finite(case: Case) -> str | None:
+def _finite_curve(case: Case) -> str | None:
     if not case.curve.whole:
         return None
     return (
@@ -216,8 +216,8 @@ OF_KINDS: dict[str, tuple[Need, ...]] = {
         _finite_unless_counted,
         _not_traced,
     ),
-    "tangent": (_finite,),
-    "grid": (_finite, _two_points),
+    "tangent": (_finite_curve,),
+    "grid": (_finite_curve, _two_points),
 }
 OF_GRAM: tuple[Need, ...] = (_drawn, _units_by_themselves, _gaussian_weights)
 

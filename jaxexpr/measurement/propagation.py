@@ -62,7 +62,7 @@ class Image(NamedTuple):
 _NODE_ARRAYS = ("z_before", "h", "z", "dz_before", "dh", "dz", "winners")
 
 
-def start(curve: Curve, nodes: Nodes, dtype: jnp.dtype, *, kinks: bool = False) -> Image:
+def initial_image(curve: Curve, nodes: Nodes, dtype: jnp.dtype, *, kinks: bool = False) -> Image:
     """The curve itself at its nodes; `kinks` if units above it change their state on it."""
     curve = curve.astype(dtype)
     t = jnp.asarray(nodes.parameters(curve), dtype)
@@ -105,7 +105,7 @@ def prepare(image: Image, scale: jax.Array, biases: jax.Array, activation: Activ
     return Ready(exponent, shift, scale, biases * power_of_two(-exponent, dtype))
 
 
-def advance(
+def through_layer(
     image: Image,
     ready: Ready,
     product: Callable[[jax.Array], jax.Array],
@@ -196,7 +196,7 @@ def pooled(
     *,
     scaled: bool = False,
 ) -> tuple[Image, Layer, Layer | None]:
-    """Send an image through a pooling layer; returns as ``advance``.
+    """Send an image through a pooling layer; returns as ``through_layer``.
 
     scaled : whether the laws' numbers do no more than scale the image.
     """
@@ -271,7 +271,7 @@ def propagate(
     What ``observe`` returned, each array stacked over the layers: ``(depth, ...)``.
     """
     dtype = jnp.dtype(net.dtype)
-    image = start(curve, nodes, dtype, kinks=_kinks(net.activation, net.ops))
+    image = initial_image(curve, nodes, dtype, kinks=_kinks(net.activation, net.ops))
     seed, seen = prng.seed(key), []
     scaled = net.activation.homogeneous and all(isinstance(b, laws.Zero) for b in net.biases)
     for run in net.runs():
@@ -294,7 +294,7 @@ def propagate(
                 unit = spec.draw_unit(seed, index, op.fan_in, op.outputs, dtype)
                 product = op.product(unit)
             movers = unit if scaled else None
-            above, fine, coarser = advance(
+            above, fine, coarser = through_layer(
                 image, ready, product, net.activation, nodes, curve, index, op, spec, movers
             )
             if following is not None:
@@ -334,7 +334,7 @@ def propagate_params(
     ops : its layers, if they are not all fully connected.
     """
     dtype = jnp.asarray(params[0][0]).dtype
-    image = start(curve, nodes, dtype, kinks=_kinks(activation, ops or ()))
+    image = initial_image(curve, nodes, dtype, kinks=_kinks(activation, ops or ()))
     seen, left = [], list(params)
     for index, op in enumerate(ops or (PlacedDense(*np.shape(w)) for w, _ in params)):
         if isinstance(op, PlacedPool):
@@ -345,7 +345,9 @@ def propagate_params(
         product = op.product(jnp.asarray(matrix).reshape(op.fan_in, op.outputs))
         offset = op.spread(jnp.asarray(biases))
         ready = prepare(image, jnp.ones((), dtype), offset, activation)
-        image, fine, coarser = advance(image, ready, product, activation, nodes, curve, index, op)
+        image, fine, coarser = through_layer(
+            image, ready, product, activation, nodes, curve, index, op
+        )
         seen.append(observe(fine, coarser))
     return jax.tree.map(lambda *x: jnp.stack(x), *seen)
 

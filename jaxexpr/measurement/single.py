@@ -87,7 +87,7 @@ def kernel(
             numbers = where_it_fits(observe(net, key, curve, passes), passes)
             return _differentiable(numbers, passes, net, curve)
 
-        return {name: _plain(number) for name, number in over_sweep(measured)(net).items()}
+        return {name: _plain_number(number) for name, number in over_sweep(measured)(net).items()}
 
     def one(key: jax.Array) -> dict[str, jax.Array]:
         checks.random_key("key", key)
@@ -168,7 +168,7 @@ def measure(
         def seen(params: Params, curve: Curve) -> dict[str, jax.Array]:
             numbers = (_measured_each if many else _measured)(params, curve, phi, passes, ops)
             numbers = _differentiable(numbers, passes, params, curve)
-            return {name: _plain(number) for name, number in numbers.items()}
+            return {name: _plain_number(number) for name, number in numbers.items()}
 
         return on_any_mesh(seen, params, curve)
     with precision(dtype):
@@ -239,7 +239,7 @@ def _differentiable(
     }
 
 
-def _plain(number: Number) -> jax.Array:
+def _plain_number(number: Number) -> jax.Array:
     """The number itself, in its own precision; in two halves, since 2**exponent may not fit."""
     dtype = number.value.dtype
     limit = int(np.finfo(dtype).maxexp) - 2

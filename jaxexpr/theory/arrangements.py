@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from jaxexpr._core import checks
@@ -70,17 +69,6 @@ def zaslavsky_parallel(families: int, dim: int, parallel: int = 2) -> int:
     families = checks.integer("families", families, minimum=0)
     dim = checks.integer("dim", dim, minimum=0)
     return cuts(families, dim, checks.integer("parallel", parallel, minimum=0))
-
-
-def network_sizes(n_in: Any, widths: Any) -> tuple[int, tuple[int, ...]]:
-    """Return checked ``n_in`` and ``(n_1, ..., n_L)``."""
-    n_in = checks.integer("n_in", n_in)
-    if isinstance(widths, str) or not isinstance(widths, Iterable):
-        raise ValueError(f"widths={checks.shown(widths)}: give a sequence (n_1, ..., n_L)")
-    sizes = tuple(checks.integer(f"widths[{i}]", n) for i, n in enumerate(widths))
-    if not sizes:
-        raise ValueError("widths=() has no layer: give (n_1, ..., n_L) with L >= 1")
-    return n_in, sizes
 
 
 def breakpoints_of(activation: Any) -> int:

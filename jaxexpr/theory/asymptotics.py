@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation
-from jaxexpr.theory.arrangements import breakpoints_of, network_sizes
+from jaxexpr.theory.arrangements import breakpoints_of
 from jaxexpr.theory.regions import raghu2017_upper
 
 
@@ -140,7 +140,7 @@ def parameters(n_in: int, widths: Iterable[int], n_out: int = 1) -> int:
     >>> parameters(2, (4, 4)), parameters(2, (8,))
     (37, 33)
     """
-    n_in, sizes = network_sizes(n_in, widths)
+    n_in, sizes = checks.network_sizes(n_in, widths)
     n_out = checks.integer("n_out", n_out, minimum=0)
     ends = (n_in, *sizes, n_out)
     return sum((below + 1) * n for below, n in zip(ends, ends[1:], strict=False))

@@ -21,7 +21,7 @@ REACH, NODES = 9.0, 1201
 CORNER = (-8.0, -2.0, 0.0, 2.0, 8.0)  # spreads around a breakpoint
 
 
-def square(phi: Activation, q: Array) -> Array:
+def mean_square(phi: Activation, q: Array) -> Array:
     """``E phi(h)^2``."""
     if phi.homogeneous:
         return _gains(phi)[0] * q / 2
@@ -58,7 +58,9 @@ def product(phi: Activation, q1: Array, q2: Array, c: Array) -> Array:
     if phi.name == "erf":
         return 2 / np.pi * np.arcsin(2 * c * np.sqrt(q1 * q2 / ((1 + 2 * q1) * (1 + 2 * q2))))
     q1, q2, c = np.broadcast_arrays(q1, q2, c)
-    found = [_product(phi, *map(float, row)) for row in zip(q1.flat, q2.flat, c.flat, strict=True)]
+    found = [
+        _product_mean(phi, *map(float, row)) for row in zip(q1.flat, q2.flat, c.flat, strict=True)
+    ]
     return np.array(found, np.float64).reshape(q1.shape)
 
 
@@ -127,7 +129,7 @@ def _piecewise_slope_square(phi: Activation, q: Array) -> Array:
     return np.asarray(total)
 
 
-def _product(phi: Activation, q1: float, q2: float, c: float) -> float:
+def _product_mean(phi: Activation, q1: float, q2: float, c: float) -> float:
     along, spread = math.sqrt(q2) * c, math.sqrt(max(q2 * (1 - c * c), 0.0))
     # Given the first, the second's mean turns its corner within a few spreads.
     turns = [(b + k * spread) / along for b in phi.breakpoints or () if along for k in CORNER]

@@ -48,7 +48,7 @@ def length_map(q: Any, sigma_w: Any, sigma_b: Any, activation: str | Activation)
     2.0
     """
     q, w, b = _numbers(q=q, sigma_w=sigma_w, sigma_b=sigma_b)
-    return np.asarray(w**2 * gaussian_integrals.square(get(activation), q) + b**2)
+    return np.asarray(w**2 * gaussian_integrals.mean_square(get(activation), q) + b**2)
 
 
 @explained
@@ -148,7 +148,7 @@ def fixed_length(sigma_w: Any, sigma_b: Any, activation: str | Activation) -> Ar
     w, b = np.broadcast_arrays(*_numbers(sigma_w=sigma_w, sigma_b=sigma_b))
     phi = get(activation)
     if phi.homogeneous:
-        rate = w**2 * gaussian_integrals.square(phi, np.ones(()))
+        rate = w**2 * gaussian_integrals.mean_square(phi, np.ones(()))
         rate = np.where(np.abs(rate - 1) < SMALL, 1.0, rate)  # sqrt(2)^2 is not 2
         with np.errstate(divide="ignore", invalid="ignore"):
             q = np.where(rate < 1, b**2 / (1 - rate), np.inf)
@@ -329,7 +329,7 @@ def _layers(net: Any, q0: float) -> list[tuple[float, float, int, int]]:
         w, b = (float(law.std) for law in (net.layer(i).weights, net.layer(i).biases))
         q = w**2 * moment + b**2
         found.append((q, w, fan_in, width))
-        moment = float(gaussian_integrals.square(net.activation, np.asarray(q)))
+        moment = float(gaussian_integrals.mean_square(net.activation, np.asarray(q)))
     return found
 
 

@@ -13,7 +13,7 @@ from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation, get
 from jaxexpr.theory import regions
-from jaxexpr.theory.arrangements import breakpoints_of, network_sizes
+from jaxexpr.theory.arrangements import breakpoints_of
 
 ROUNDING = 1e-9  # relative; of a mean that was gathered in floating point
 
@@ -100,7 +100,7 @@ class RegionTable:
         head = f"{self.of} regions {where}, {self.activation} {sizes}{bias}"
         if self.count is not None:
             error = f" +- {self.sem:.2g}" if self.sem is not None else ""
-            head += f": {_shown(self.count)}{error}"
+            head += f": {_shown_number(self.count)}{error}"
         lines = [head]
         for side, title in (
             ("upper", "at most (every network)"),
@@ -108,7 +108,7 @@ class RegionTable:
         ):
             lines.append(f"  {title}")
             for bound in (b for b in self.bounds if b.side == side):
-                value = "-" if bound.value is None else _shown(bound.value)
+                value = "-" if bound.value is None else _shown_number(bound.value)
                 words = [bound.counts, self._against(bound), bound.note]
                 if bound.value is None:
                     words = ["does not apply", bound.note]
@@ -167,14 +167,14 @@ def region_bounds(
     >>> region_bounds(2, (4, 4), count=122).holds
     False
     """
-    n_in, sizes = network_sizes(n_in, widths)
+    n_in, sizes = checks.network_sizes(n_in, widths)
     phi = get(activation)
     breakpoints = breakpoints_of(phi)
     checks.one_of("of", of, ("activation", "linear"))
     dim = n_in if dim is None else checks.integer("dim", dim)
     if dim > n_in:
         raise ValueError(f"dim={dim} exceeds n_in={n_in}: a flat set has no more dimensions")
-    mean, sem = _counted(count)
+    mean, sem = _as_count(count)
     bounds = (
         *_upper_bounds(n_in, sizes, phi, breakpoints, dim, bool(zero_bias)),
         *_lower_bounds(sizes, phi, dim, bool(zero_bias)),
@@ -273,7 +273,7 @@ def _lower_bounds(
     ]
 
 
-def _counted(count: Any) -> tuple[int | float | None, float | None]:
+def _as_count(count: Any) -> tuple[int | float | None, float | None]:
     """Return the count, or the mean and the error of an estimate."""
     if count is None:
         return None, None
@@ -306,7 +306,7 @@ def _with_slack(bound: int, count: int | float) -> int | float:
     return bound + 1 if bound > 1e15 else bound * (1 + ROUNDING)
 
 
-def _shown(number: int | float) -> str:
+def _shown_number(number: int | float) -> str:
     """Return the number in at most 14 characters."""
     if isinstance(number, float):
         return f"{number:.6g}"

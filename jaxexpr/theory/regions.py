@@ -37,7 +37,7 @@ from typing import Any
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation
-from jaxexpr.theory.arrangements import breakpoints_of, cuts, network_sizes, zaslavsky_central
+from jaxexpr.theory.arrangements import breakpoints_of, cuts, zaslavsky_central
 
 
 @explained
@@ -54,7 +54,7 @@ def trivial_upper(widths: Iterable[int], activation: str | Activation = "relu") 
     >>> trivial_upper((4, 4)), trivial_upper((4, 4), "hard_tanh")
     (256, 6561)
     """
-    return (breakpoints_of(activation) + 1) ** sum(network_sizes(1, widths)[1])
+    return (breakpoints_of(activation) + 1) ** sum(checks.network_sizes(1, widths)[1])
 
 
 @explained
@@ -70,7 +70,7 @@ def line_upper(widths: Iterable[int], activation: str | Activation = "relu") -> 
     (25, 81)
     """
     breakpoints = breakpoints_of(activation)
-    return math.prod(breakpoints * n + 1 for n in network_sizes(1, widths)[1])
+    return math.prod(breakpoints * n + 1 for n in checks.network_sizes(1, widths)[1])
 
 
 @explained
@@ -105,7 +105,7 @@ def raghu2017_upper(
     >>> raghu2017_upper(2, (5,), "hard_tanh", parallel=True)
     51
     """
-    n_in, sizes = network_sizes(n_in, widths)
+    n_in, sizes = checks.network_sizes(n_in, widths)
     breakpoints = breakpoints_of(activation)
     if parallel:
         return math.prod(cuts(n, n_in, breakpoints) for n in sizes)
@@ -133,7 +133,7 @@ def montufar2017_upper(
     >>> montufar2017_upper(2, (1, 4)), raghu2017_upper(2, (1, 4))
     (10, 22)
     """
-    n_in, sizes = network_sizes(n_in, widths)
+    n_in, sizes = checks.network_sizes(n_in, widths)
     breakpoints = breakpoints_of(activation)
     bound, rank = 1, n_in
     for n in sizes:
@@ -163,7 +163,7 @@ def serra2018_upper(n_in: int, widths: Iterable[int]) -> int:
     >>> serra2018_upper(2, (4, 4)), serra2018_upper(2, (2, 2)), montufar2017_upper(2, (2, 2))
     (121, 11, 16)
     """
-    n_in, sizes = network_sizes(n_in, widths)
+    n_in, sizes = checks.network_sizes(n_in, widths)
     # above[d]: the sum over the layers above, if d dimensions are left below them. More than n
     # dimensions below n units are as good as n.
     above = [1]
@@ -204,7 +204,7 @@ def zero_bias_upper(n_in: int, widths: Iterable[int]) -> int:
     >>> zero_bias_upper(2, (16,)), zero_bias_upper(2, (16, 16)), zero_bias_upper(1, (5, 5))
     (32, 544, 2)
     """
-    n_in, sizes = network_sizes(n_in, widths)
+    n_in, sizes = checks.network_sizes(n_in, widths)
     bound, rank = zaslavsky_central(sizes[0], n_in), n_in
     for below, n in zip(sizes, sizes[1:], strict=False):
         rank = min(rank, below)
@@ -295,7 +295,7 @@ def telgarsky2015_lower(depth: int) -> int:
 
 def _roomy(n_in: Any, widths: Any) -> tuple[int, tuple[int, ...]]:
     """Return checked sizes of a construction that needs as many units as inputs."""
-    n_in, sizes = network_sizes(n_in, widths)
+    n_in, sizes = checks.network_sizes(n_in, widths)
     for i, n in enumerate(sizes):
         if n < n_in:
             raise ValueError(

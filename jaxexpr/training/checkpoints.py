@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxexpr._core.checks import is_key
 from jaxexpr._core.files import DAMAGE, write_atomically
 from jaxexpr.training.steps import State
 
@@ -33,33 +34,29 @@ class WrongRun(Exception):
     """A file of another run."""
 
 
-def _plain(leaf: Any) -> np.ndarray:
+def _plain_array(leaf: Any) -> np.ndarray:
     """An array as it can be kept: keys as words, types that NumPy does not know as bits."""
-    if _is_key(leaf):
+    if is_key(leaf):
         return np.asarray(jax.random.key_data(leaf))
     array = np.asarray(leaf)
     return array.view(f"u{array.itemsize}") if array.dtype.kind == "V" else array
 
 
 def _like(leaf: Any, array: np.ndarray) -> jax.Array:
-    """The inverse of ``_plain``, for an array like `leaf`."""
-    if _is_key(leaf):
+    """The inverse of ``_plain_array``, for an array like `leaf`."""
+    if is_key(leaf):
         return jax.random.wrap_key_data(jax.numpy.asarray(array), impl=jax.random.key_impl(leaf))
     return jax.numpy.asarray(array.view(leaf.dtype) if leaf.dtype.kind == "V" else array)
 
 
-def _is_key(leaf: Any) -> bool:
-    return bool(jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key))
-
-
-def save(path: Path, fingerprint: str, place: RunState) -> None:
+def save_run(path: Path, fingerprint: str, place: RunState) -> None:
     """Write a run to `path`."""
     arrays: dict[str, Any] = {
         "fingerprint": fingerprint,
         "done": place.done,
         "records": len(place.history),
     }
-    arrays |= {f"state.{i}": _plain(x) for i, x in enumerate(jax.tree.leaves(place.state))}
+    arrays |= {f"state.{i}": _plain_array(x) for i, x in enumerate(jax.tree.leaves(place.state))}
     arrays |= {f"seconds.{name}": value for name, value in place.seconds.items()}
     for i, record in enumerate(place.history):
         arrays |= {f"record.{i}.{name}": value for name, value in record.items()}
@@ -71,7 +68,7 @@ def save(path: Path, fingerprint: str, place: RunState) -> None:
     write_atomically(path, write)
 
 
-def load(path: Path, fingerprint: str, start: RunState) -> RunState:
+def load_run(path: Path, fingerprint: str, start: RunState) -> RunState:
     """Read a run back; `start` is the same run before its first step.
 
     Raises

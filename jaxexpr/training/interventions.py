@@ -75,7 +75,7 @@ def add_noise(params: Params, layer: int, law: laws.Law, *, key: jax.Array) -> P
     return tuple(changed)
 
 
-def largest(weights: jax.Array, density: Any) -> jax.Array:
+def largest_weights(weights: jax.Array, density: Any) -> jax.Array:
     """Mark the largest entries: of n, ``round(density * n)`` in size, True; of W's shape.
 
     Of equal entries the first are kept.
@@ -113,7 +113,8 @@ def prune(params: Params, density: Any) -> Params:
         raise ValueError(f"density={checks.shown(density)}: give one number")
     params = pairs_of(params)
     return tuple(
-        (jnp.where(largest(jnp.asarray(w), density), jnp.asarray(w), 0), b) for w, b in params
+        (jnp.where(largest_weights(jnp.asarray(w), density), jnp.asarray(w), 0), b)
+        for w, b in params
     )
 
 

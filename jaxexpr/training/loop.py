@@ -168,7 +168,7 @@ def train(
             f"prune.end={prune.end} and the run ends after {stops[-1]} steps: give fewer, or more "
             "epochs"
         )
-    batching = parallel.chosen(batching)
+    batching = parallel.chosen_batching(batching)
     with precision(net.dtype), Bar(int(stops[-1]), title, progress, unit="steps") as bar:
         try:
             drawn = wanted.draw(key)
@@ -180,9 +180,9 @@ def train(
             looks = [_name_of(tracker) for tracker in trackers]
             own = fingerprint(FORMAT, wanted, key_data, given, held_out, stops, looks, batching)
             if path.exists():
-                start = checkpoints.load(path, own, start)
+                start = checkpoints.load_run(path, own, start)
                 bar.resumed(start.done, int(stops[-1]))
-            return run.to_the_end(start, lambda place: checkpoints.save(path, own, place), bar)
+            return run.to_the_end(start, lambda place: checkpoints.save_run(path, own, place), bar)
         except Interrupted:
             raise
         except KeyboardInterrupt as stop:  # before the first step of this call

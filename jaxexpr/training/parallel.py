@@ -25,7 +25,7 @@ from jaxexpr.training.steps import PerNetwork, State, StepSpec, calibrated, epoc
 BATCHINGS = ("vmap", "map")
 
 
-def chosen(batching: Any) -> str:
+def chosen_batching(batching: Any) -> str:
     """Return how networks are trained side by side, checked."""
     if batching is not None:
         return checks.one_of("batching", batching, BATCHINGS)

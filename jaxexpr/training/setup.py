@@ -15,7 +15,7 @@ from jaxexpr import laws
 from jaxexpr.networks import Network
 from jaxexpr.training.interventions import Intervention
 from jaxexpr.training.models import Classifier, Normalisation
-from jaxexpr.training.steps import PerNetwork, State, StepSpec, begin, steps_with
+from jaxexpr.training.steps import PerNetwork, State, StepSpec, begin_training, steps_with
 
 
 class Initialised(NamedTuple):
@@ -107,7 +107,7 @@ class TrainingSpec:
 
         def one(cell: list[jax.Array], own: jax.Array) -> State:
             net, readout = jax.tree.unflatten(tree, cell)
-            return begin(plan, self.model(net, readout, own), sparse=sparse)
+            return begin_training(plan, self.model(net, readout, own), sparse=sparse)
 
         keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(self.networks, dtype="u4"))
         together = jax.vmap(jax.vmap(one, (None, 0)), (0, None), axis_size=cells)

@@ -12,7 +12,7 @@ from flax import nnx
 from jax import lax
 
 from jaxexpr import prng
-from jaxexpr.training.interventions import Prune, largest, wrong_labels
+from jaxexpr.training.interventions import Prune, largest_weights, wrong_labels
 from jaxexpr.training.models import Normalised, by_place, hidden, weighted, with_hidden
 from jaxexpr.training.regularise import Penalty
 
@@ -72,7 +72,7 @@ class StepSpec:
     prune: Prune | None = None
 
 
-def begin(plan: StepSpec, model: nnx.Module, *, sparse: tuple[bool, ...]) -> State:
+def begin_training(plan: StepSpec, model: nnx.Module, *, sparse: tuple[bool, ...]) -> State:
     """Return the state of an untrained model.
 
     sparse : of each hidden layer, whether weights that are 0 stay so.
@@ -141,7 +141,7 @@ def _of_layer(updates: Any, layer: jax.Array) -> Any:
     return by_place(at, updates)
 
 
-def _masked(params: Any, masks: tuple[jax.Array, ...]) -> Any:
+def _masked_updates(params: Any, masks: tuple[jax.Array, ...]) -> Any:
     """Set weights of the hidden layers to 0 where their mask is False."""
     pairs = zip(hidden(params), masks, strict=True)
     return with_hidden(params, tuple((jnp.where(mask, w, 0), b) for (w, b), mask in pairs))
@@ -183,7 +183,7 @@ def step(
     params: Any = optax.apply_updates(state.params, updates)
     masks = state.masks
     if masks:
-        params = _masked(params, masks)
+        params = _masked_updates(params, masks)
     if plan.prune is not None:
         due, prune = plan.prune.due(done + 1), plan.prune
 
@@ -191,10 +191,10 @@ def step(
             left = prune.left(done + 1, held.density)
             # What is gone is 0, and so comes last.
             pairs = zip(hidden(params), masks, strict=True)
-            return tuple(largest(w, left) & mask for (w, _), mask in pairs)
+            return tuple(largest_weights(w, left) & mask for (w, _), mask in pairs)
 
         masks = lax.cond(due, cut, lambda masks: masks, masks)
-        params = _masked(params, masks)
+        params = _masked_updates(params, masks)
     return State(params, rest, optimiser, masks, state.loss + loss, state.right + right)
 
 

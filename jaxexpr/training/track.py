@@ -160,7 +160,7 @@ def regions(lines: Sequence[Curve], *, name: str = "regions") -> Tracker:
     family = [as_curve(f"lines[{i}]", line) for i, line in enumerate(lines)]
 
     def look(now: Snapshot) -> dict[str, Any]:
-        _connected(now, "regions")
+        _refuse_other_layers(now, "regions")
         counts = exact.region_counts(now.networks, family, now.net.activation, progress=False)
         return {name: counts[:, :, -1].astype(np.float64)}
 
@@ -180,7 +180,7 @@ def distances(x: Any, *, name: str = "distance") -> Tracker:
         raise ValueError(f"x has shape {x.shape}: give points (points, n_in), [x] for one")
 
     def look(now: Snapshot) -> dict[str, Any]:
-        _connected(now, "distances")
+        _refuse_other_layers(now, "distances")
         return {name: exact.distance_to_boundary(now.networks, x, now.net.activation)}
 
     return _with_fingerprint(look, x, name)
@@ -211,7 +211,7 @@ def plane(
         networks = checks.integer("networks", networks)
 
     def look(now: Snapshot) -> dict[str, Any]:
-        _connected(now, "plane")
+        _refuse_other_layers(now, "plane")
         activation = now.net.activation
 
         def counts(own: Params) -> Any:
@@ -238,7 +238,7 @@ def _each(now: Snapshot, find: Callable[[Params], Any], most: int | None = None)
         ]
 
 
-def _connected(now: Snapshot, what: str) -> None:
+def _refuse_other_layers(now: Snapshot, what: str) -> None:
     if not isinstance(now.net, MLP):
         raise ValueError(
             f"track.{what} counts in fully connected layers, and this network has other ones: use "

@@ -15,7 +15,7 @@ from jaxexpr.curves import Curve, as_curve
 from jaxexpr.exact.along_curves.solve import pieces
 from jaxexpr.exact.along_curves.supported import exact_activation
 from jaxexpr.exact.piecewise_linear import PiecewiseLinear
-from jaxexpr.exact.planes.forward import ForwardPass, as_float64
+from jaxexpr.exact.planes.forward import ForwardPass, params_in_float64
 from jaxexpr.params import Params, checked_params, fitting
 
 Array = np.ndarray
@@ -68,7 +68,7 @@ def patterns(
     phi = exact_activation(activation)
     t = pieces(params, curve, phi).breakpoints
     inside = _inside(t)
-    double = as_float64(params)
+    double = params_in_float64(params)
     rows = max(CHUNK_BYTES // (8 * max(w.shape[1] for w, _ in double)), 1)
     found: list[list[Array]] = [[] for _ in double]
     for begin in range(0, inside.size, rows):

@@ -135,7 +135,7 @@ def advance(
     found = crossing_rows.find(bits.pack_all(both, pieces), new)
 
     # Closed form: c + r cos(t - phase) = level, on the rising or the falling side.
-    wide = bits.words(units) * bits.WORD
+    wide = bits.word_count(units) * bits.WORD
     unit, half = found.unit % wide, (found.unit // wide) % 2
     level = jnp.asarray(levels)[found.unit // (2 * wide)] if levels.size else 0
     real = jnp.arange(new, dtype=jnp.int32) < found.total
@@ -178,7 +178,7 @@ def advance(
         jnp.minimum(jnp.minimum(values[0], values[1]), values[2]),
     )
     states = [(highest + lowest > 2 * level) & (highest - level > slack) for level in levels]
-    z = _image(h, states, activation)
+    z = _arc_image(h, states, activation)
 
     state = bits.pack_all(states, size)
     made = jnp.where(old, arcs.made[join.left], crossing_rows.NEVER)
@@ -195,7 +195,7 @@ def advance(
     return LayerResult(image, below, changed, jnp.stack([found.total, join.real]), sound)
 
 
-def _image(h: jax.Array, states: list[jax.Array], activation: Activation) -> jax.Array:
+def _arc_image(h: jax.Array, states: list[jax.Array], activation: Activation) -> jax.Array:
     """Coefficients after the activation, from the state of each unit on each piece."""
     slopes = activation.slopes or (1.0,)
     dtype = h.dtype
@@ -244,7 +244,7 @@ def nodes(t: jax.Array) -> tuple[jax.Array, jax.Array]:
     return centre + half * np.asarray(NODES, dtype)[None], half * np.asarray(SHARES, dtype)[None]
 
 
-def lengths(coefficients: jax.Array, t: jax.Array) -> jax.Array:
+def arc_lengths(coefficients: jax.Array, t: jax.Array) -> jax.Array:
     """Length of the image of each piece, ``(p,)``.
 
     The squared speed is ``m^2 + q^2 sin^2 u``, u from its least place. What remains after taking
@@ -293,9 +293,9 @@ def pieces(layer: LayerResult) -> tuple[jax.Array, jax.Array, jax.Array, jax.Arr
     arcs = layer.rows
     t, share = nodes(arcs.t)
     below, above = speeds(layer.before.coefficients, t), speeds(arcs.coefficients, t)
-    return share, below, above, lengths(arcs.coefficients, arcs.t)
+    return share, below, above, arc_lengths(arcs.coefficients, arcs.t)
 
 
 def length(arcs: Arcs) -> jax.Array:
     """Length of the image."""
-    return jnp.sum(lengths(arcs.coefficients, arcs.t))
+    return jnp.sum(arc_lengths(arcs.coefficients, arcs.t))

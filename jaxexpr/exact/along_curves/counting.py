@@ -87,10 +87,10 @@ def region_counts(
         arrays = [jnp.asarray(np.stack(each), dtype) for each in stacked]
         bar.resumed(0, shape[0] * len(family))
         with bar:
-            return _solve(params, family[0], arrays, phi, memory, bar)
+            return _count_all(params, family[0], arrays, phi, memory, bar)
 
 
-def _solve(
+def _count_all(
     params: Params,
     curve: Curve,
     arrays: list[jax.Array],
@@ -111,7 +111,7 @@ def _solve(
         batch = max(n for n in range(1, most + 1) if each % n == 0)
         call = max(min(take.size * each, MAX_NUMBERS // (3 * depth)) // batch, 1)
         run = functools.partial(
-            _run,
+            _count_compiled,
             jax.tree.map(jnp.asarray, solve.chosen(params, take)),
             curve=curve,
             arrays=arrays,
@@ -140,12 +140,14 @@ def _solve(
         done += int(fits.sum())
         return required
 
-    solve.until_all_fit(attempt, networks, solve.initial_capacity(params, curve, phi, cut), memory)
+    solve.until_all_fit(
+        attempt, networks, solve.capacity_of_params(params, curve, phi, cut), memory
+    )
     return counts
 
 
 @functools.partial(jax.jit, static_argnames=("activation", "blocks", "splits", "batch", "call"))
-def _run(
+def _count_compiled(
     params: Params,
     curve: Curve,
     arrays: list[jax.Array],

@@ -145,7 +145,9 @@ def states_of(parts: Parts, level: Any) -> States:
     return States(begins[0], stops[1], crosses, stops[0] != begins[1])
 
 
-def count(rows: Any, weights: jax.Array, biases: jax.Array, levels: Sequence[float]) -> Counted:
+def count_crossings(
+    rows: Any, weights: jax.Array, biases: jax.Array, levels: Sequence[float]
+) -> Counted:
     """Count the crossings of `levels` by a layer above the image `rows` (of lines or arcs)."""
     parts = parts_of(rows, weights, biases, max((abs(x) for x in levels), default=0.0))
     scale = power_of_two(-rows.exponent, biases.dtype)

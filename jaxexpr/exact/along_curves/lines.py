@@ -148,7 +148,7 @@ def advance(
     found = crossing_rows.find(strict, new)
 
     # Where each crossing stands on its piece; crossings in order; those that coincide are one.
-    wide = bits.words(units) * bits.WORD
+    wide = bits.word_count(units) * bits.WORD
     unit, level = found.unit % wide, (jnp.asarray(levels)[found.unit // wide] if levels.size else 0)
     left = h[found.row, unit] - level * rows.weight[found.row]
     right = h[found.row + 1, unit] - level * rows.weight[found.row + 1]
@@ -180,7 +180,7 @@ def advance(
     always = index >= 0 if checks.is_traced(index) else rows.real > 0
     h = lax.cond(always, snapped, lambda h, *_: h, h, weight, slack, unit)
     t, weight = t / unit, point.astype(dtype)
-    z = _image(h, point, activation)
+    z = _line_image(h, point, activation)
     above = beyond(h, weight)
 
     # The state on the piece that begins at each row: no unit is above at one end and below at the
@@ -199,7 +199,7 @@ def advance(
     return LayerResult(out, rows.speed[join.left], rows.exponent, changed, required, sound)
 
 
-def _image(h: jax.Array, point: jax.Array, activation: Activation) -> jax.Array:
+def _line_image(h: jax.Array, point: jax.Array, activation: Activation) -> jax.Array:
     """The activation at points; what it does in the long run at directions."""
     slopes = activation.slopes or (1.0,)
     far = jnp.where(h > 0, slopes[-1] * h, slopes[0] * h)

@@ -186,13 +186,15 @@ def count_levels(levels: tuple[float, ...]) -> Any:
     """What observes each layer and counts the crossings of these levels; ``None`` if none."""
     if not levels:
         return None
-    return lambda rows, weights, biases, _: level_crossings.count(rows, weights, biases, levels)
+    return lambda rows, weights, biases, _: level_crossings.count_crossings(
+        rows, weights, biases, levels
+    )
 
 
 @functools.partial(
     jax.jit, static_argnames=("activation", "blocks", "splits", "paired", "batch", "levels")
 )
-def _run(
+def _solve_compiled(
     params: Params,
     curve: Curve,
     arrays: list[jax.Array],
@@ -251,7 +253,7 @@ def _solve(
         batches = -(-take.size // most)
         batch = -(-take.size // batches)
         padded = np.resize(take, batches * batch)
-        out = _run(
+        out = _solve_compiled(
             chosen(params, padded) if paired else params,
             curve,
             [jnp.asarray(a[padded], params[0][0].dtype) for a in arrays],
@@ -269,11 +271,11 @@ def _solve(
                 found[take[place]] = _collected(curve, out, int(place))
         return required
 
-    until_all_fit(attempt, len(found), initial_capacity(params, curve, phi, cut), memory)
+    until_all_fit(attempt, len(found), capacity_of_params(params, curve, phi, cut), memory)
     return found
 
 
-def initial_capacity(
+def capacity_of_params(
     params: Params,
     curve: Curve,
     phi: activations.Activation,
@@ -332,7 +334,7 @@ def chosen(params: Params, take: np.ndarray) -> Params:
 def _collected(
     curve: Curve, out: list[Any], place: int
 ) -> tuple[Pieces, tuple[traverse.Totals, Any, Any]]:
-    """What ``_run`` found of the curve number `place`."""
+    """What ``_solve_compiled`` found of the curve number `place`."""
     both, joints, _, ends, rows = (jax.tree.map(lambda x: x[place], one) for one in out)
     (totals, *_), (t, weight), (inner, made, count) = both, ends, rows
     per_turn = math.pi if curve.kind == "semicircles" else 1.0

@@ -158,7 +158,7 @@ def _counted(
     rows: Any, weights: jax.Array, biases: jax.Array, activation: Activation
 ) -> tuple[Totals, jax.Array, jax.Array, jax.Array]:
     """The result of a layer whose crossings alone are counted; all else is 0."""
-    found = level_crossings.count(rows, weights, biases, activation.breakpoints or ())
+    found = level_crossings.count_crossings(rows, weights, biases, activation.breakpoints or ())
     zero = jnp.zeros((), biases.dtype)
     none = jnp.zeros((), jnp.int32)
     totals = Totals(
@@ -276,7 +276,9 @@ def in_parts(
         required = one.required[:layers]
         overflowed = jnp.any(required > capacity)
         kept = ~overflowed | (way.width <= least)
-        both = jax.tree.map(lambda a, b: jnp.where(way.any, a, b), _joined(way.result, one), one)
+        both = jax.tree.map(
+            lambda a, b: jnp.where(way.any, a, b), _joined_results(way.result, one), one
+        )
         result = jax.tree.map(lambda a, b: jnp.where(kept, a, b), both, way.result)
         filled = jnp.max(required.astype(dtype) / capacity.astype(dtype))
         longer = jnp.clip(FILLED / jnp.maximum(filled, least), 0.5, 2) * (high - way.low)
@@ -295,7 +297,7 @@ def in_parts(
     return jax.tree.map(lambda x: x[None], result)
 
 
-def _joined(one: SegmentResult, two: SegmentResult) -> SegmentResult:
+def _joined_results(one: SegmentResult, two: SegmentResult) -> SegmentResult:
     """The result of two consecutive segments together."""
     both = jax.tree.map(lambda *x: jnp.stack(x), one, two)
     totals, _ = total(both)

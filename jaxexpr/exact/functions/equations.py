@@ -26,7 +26,7 @@ class Crossing:
     count: int
 
 
-class Changes:
+class StateChanges:
     """Counts how often states change from piece to piece, seen a span of pieces at a time.
 
     A state is a number or a boolean, or a set (booleans along the middle axis); two sets differ
@@ -47,7 +47,7 @@ class Changes:
         self.last = states[-1:].copy()
         self.count += _different(states[:-1], states[1:])
 
-    def across(self, following: Changes) -> int:
+    def across(self, following: StateChanges) -> int:
         """How many states change between the last piece here and the first one there."""
         assert self.last is not None and following.first is not None
         return _different(self.last, following.first)

@@ -24,7 +24,7 @@ from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.precision import double_enabled
 from jaxexpr._core.progress import Bar, Progress
-from jaxexpr.exact.functions.equations import Array, Changes, Crossing, Equation
+from jaxexpr.exact.functions.equations import Array, Crossing, Equation, StateChanges
 from jaxexpr.exact.functions.evaluator import Walk, steps
 from jaxexpr.exact.functions.linear_rules import real
 from jaxexpr.exact.functions.values import EPS, ROUNDINGS, Linear, Segment, Steps, TooLarge, peak
@@ -184,7 +184,7 @@ def pieces_of(
                         f"t = {middle:.15g}, which lie closer than t can tell apart: raise it"
                     ) from None
                 waiting += [(middle, end), (begin, middle)]
-    return _joined(parts, tree)
+    return _joined_parts(parts, tree)
 
 
 _MODES = ("use_running_average", "deterministic")  # False in a layer of Flax that is trained
@@ -220,7 +220,7 @@ class _Part(NamedTuple):
     """What was found on a part of the segment; ``outs`` are values and errors of each output."""
 
     t: Array
-    changes: list[tuple[Equation, tuple[Changes, ...]]]
+    changes: list[tuple[Equation, tuple[StateChanges, ...]]]
     outs: list[tuple[Array, Array]]
     dtype: str
 
@@ -244,7 +244,7 @@ def _part(
     return _Part(segment.t, segment.changes, found, str(walk.dtype))
 
 
-def _joined(parts: list[_Part], tree: Any) -> FunctionPieces:
+def _joined_parts(parts: list[_Part], tree: Any) -> FunctionPieces:
     """Put parts together. A joint is a breakpoint only if a state changes there."""
     counts = np.array([[sum(c.count for c in own) for _, own in p.changes] for p in parts])
     counts = counts.reshape(len(parts), -1).sum(axis=0)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxexpr.exact.functions.equations import Array, Changes, Equation
+from jaxexpr.exact.functions.equations import Array, Equation, StateChanges
 from jaxexpr.exact.functions.linear_rules import Rule, windows
 from jaxexpr.exact.functions.nonlinear_rules import insert
 from jaxexpr.exact.functions.values import ROUNDINGS, Linear, Segment, Value
@@ -70,7 +70,7 @@ def largest(segment: Segment, equation: Equation, value: Linear, places: Array) 
     error = value.error.ravel()[places].max(axis=1)
     slack, members = ROUNDINGS * error, np.ascontiguousarray(places.T)
     while True:
-        found, changes = [], Changes()
+        found, changes = [], StateChanges()
         values = np.empty((segment.t.size, len(places)))
         for begin, end in segment.spans(places.size):
             # Members of a group along the middle axis, groups along the last: much the faster.

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxexpr.exact.functions.equations import Array, Changes, Equation
+from jaxexpr.exact.functions.equations import Array, Equation, StateChanges
 from jaxexpr.exact.functions.indexing_rules import RULES as MOVES
 from jaxexpr.exact.functions.linear_rules import Rule, per_row, real
 from jaxexpr.exact.functions.values import EPS, ROUNDINGS, Linear, Segment, Steps, Value, peak
@@ -111,11 +111,11 @@ def insert(segment: Segment, row: Array, left: Array, right: Array, slack: Array
 
 def _bent(
     segment: Segment, equation: Equation, gap: Gap, positive: Any, otherwise: Any
-) -> tuple[Linear, Changes]:
+) -> tuple[Linear, StateChanges]:
     """The value that is `positive` where the gap is, and its switching."""
     gap.cut()
     values = np.empty((segment.t.size, gap.slack.size))
-    changes = Changes()
+    changes = StateChanges()
     for begin, end in segment.spans(gap.slack.size):
         d = gap.rows(begin, end + 1)
         up = d > 0
@@ -128,13 +128,13 @@ def _bent(
     return Linear(values, np.broadcast_to(error, shape), segment.version), changes
 
 
-def _larger(segment: Segment, equation: Equation, a: Any, b: Any) -> tuple[Linear, Changes]:
+def _larger(segment: Segment, equation: Equation, a: Any, b: Any) -> tuple[Linear, StateChanges]:
     if not isinstance(a, Linear):
         a, b = b, a  # the state is that of the value, whatever the order of writing
     return _bent(segment, equation, Gap(segment, equation, a, b), a, b)
 
 
-def _smaller(segment: Segment, equation: Equation, a: Any, b: Any) -> tuple[Linear, Changes]:
+def _smaller(segment: Segment, equation: Equation, a: Any, b: Any) -> tuple[Linear, StateChanges]:
     if not isinstance(a, Linear):
         a, b = b, a
     return _bent(segment, equation, Gap(segment, equation, a, b), b, a)
@@ -186,7 +186,7 @@ def _compared(segment: Segment, equation: Equation, arguments: Sequence[Any]) ->
     if equation.name not in ("eq", "ne"):  # which hold, or not, on both sides of a crossing
         gap.cut()
     steps = np.empty((segment.t.size - 1, gap.slack.size), equation.dtypes[0])
-    changes = Changes()
+    changes = StateChanges()
     for pieces, sign in gap.pieces():
         steps[pieces] = COMPARISONS[equation.name](sign)
         changes.see(steps[pieces])

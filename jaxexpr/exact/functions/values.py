@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from jaxexpr.exact.functions.equations import Array, Changes, Equation
+from jaxexpr.exact.functions.equations import Array, Equation, StateChanges
 
 ROUNDINGS = 8
 EPS = float(np.finfo(np.float64).eps)
@@ -86,7 +86,7 @@ class Segment:
 
     def __init__(self, begin: float, end: float, memory: float) -> None:
         self.t: Array = np.array([begin, end])
-        self.changes: list[tuple[Equation, tuple[Changes, ...]]] = []
+        self.changes: list[tuple[Equation, tuple[StateChanges, ...]]] = []
         self._memory, self._entries = memory, 0
         self._merges: list[tuple[Array, Array]] = []
         self._places: dict[int, tuple[Array, Array]] = {}
@@ -214,7 +214,7 @@ class Segment:
             )
         return np.asarray(value.values[0])
 
-    def crossed(self, equation: Equation, *changes: Changes) -> None:
+    def crossed(self, equation: Equation, *changes: StateChanges) -> None:
         """Record how often the scalars of an equation changed their state."""
         self.changes.append((equation, changes))
 

@@ -72,7 +72,7 @@ class Distinct(NamedTuple):
     close: int
 
 
-def distinct(segment: Array, part: Array, loose: Array) -> Distinct:
+def distinct_crossings(segment: Array, part: Array, loose: Array) -> Distinct:
     """Tell points on segments apart.
 
     Parameters

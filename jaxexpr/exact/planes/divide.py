@@ -24,7 +24,7 @@ from jaxexpr.exact.along_curves.supported import exact_activation
 from jaxexpr.exact.piecewise_linear import PiecewiseLinear
 from jaxexpr.exact.planes import polygons
 from jaxexpr.exact.planes.chords import Lines
-from jaxexpr.exact.planes.forward import ForwardPass, as_float64
+from jaxexpr.exact.planes.forward import ForwardPass, params_in_float64
 from jaxexpr.exact.planes.polygons import Array
 from jaxexpr.exact.planes.result import Plane
 from jaxexpr.exact.planes.subdivide import Growth, cut
@@ -87,7 +87,7 @@ def plane(
     bar = Bar(len(layers), "plane", progress, delay=2.0, unit="layers", even=False)
     phi = exact_activation(activation)
     n = len(layers[0][0])
-    origin, u, v = (_vector(*item, n) for item in (("origin", origin), ("u", u), ("v", v)))
+    origin, u, v = (_plane_vector(*item, n) for item in (("origin", origin), ("u", u), ("v", v)))
     _independent(u, v)
     half_width = checks.positive("half_width", half_width)
     piecewise, cells = PiecewiseLinear(phi), polygons.square(half_width)
@@ -154,7 +154,7 @@ def plane_through(
     """
     layers = _known(params)
     n = len(layers[0][0])
-    p, q, r = (_vector(*item, n) for item in (("p", p), ("q", q), ("r", r)))
+    p, q, r = (_plane_vector(*item, n) for item in (("p", p), ("q", q), ("r", r)))
     for name, point, other in (("q", q, p), ("r", r, p), ("r", r, q)):
         if np.array_equal(point, other):
             raise ValueError(f"{name}={checks.shown(point)} equals another: give three points")
@@ -178,10 +178,10 @@ def plane_through(
 def _known(params: Any) -> tuple[tuple[Array, Array], ...]:
     params = checked_params(params)
     checks.concrete("params", params, "a plane is divided")
-    return as_float64(params)
+    return params_in_float64(params)
 
 
-def _vector(name: str, value: Any, n: int) -> Array:
+def _plane_vector(name: str, value: Any, n: int) -> Array:
     value = checks.numeric(name, value)
     checks.concrete(name, value, "a plane is divided")
     if np.shape(value) != (n,):

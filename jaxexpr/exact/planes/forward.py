@@ -23,7 +23,7 @@ WIDE = 256  # powers of two that the values of a homogeneous network may be away
 HIGHEST = 900
 
 
-class Layer(NamedTuple):
+class ForwardLayer(NamedTuple):
     """A layer as it was computed: in the units of the values, which may be scaled by 2^k.
 
     Attributes
@@ -49,7 +49,7 @@ class ForwardPass:
         self, z: Array, params: Sequence[tuple[Array, Array]], piecewise: PiecewiseLinear
     ) -> None:
         self.z, self.error, self.piecewise, self.params = z, np.zeros(z.shape[1]), piecewise, params
-        self.exponent, self.layers = 0, list[Layer]()
+        self.exponent, self.layers = 0, list[ForwardLayer]()
 
     def pre_activations(self) -> tuple[Array, Array]:
         """The next layer's pre-activations ``(points, width)`` and their errors ``(width,)``.
@@ -82,7 +82,7 @@ class ForwardPass:
                 shift = max(shift, int(np.frexp(tallest)[1]) - HIGHEST - self.exponent)
             weights, biases, h, slack = (np.ldexp(x, -shift) for x in (weights, biases, h, slack))
             self.exponent += shift
-        self.layers.append(Layer(weights, biases))
+        self.layers.append(ForwardLayer(weights, biases))
         self._slack = slack
         return h, slack
 
@@ -100,6 +100,6 @@ def _root(size: Array, weights: Array) -> Array:
     return a * (b * np.sqrt((size / a) ** 2 @ (weights / b) ** 2))
 
 
-def as_float64(params: Any) -> tuple[tuple[Array, Array], ...]:
+def params_in_float64(params: Any) -> tuple[tuple[Array, Array], ...]:
     """Parameters as NumPy float64."""
     return tuple((np.asarray(w, np.float64), np.asarray(b, np.float64)) for w, b in params)

@@ -71,7 +71,7 @@ def linear_regions(partition: Plane, output: Any = None) -> LinearRegions:
     """
     if not isinstance(partition, Plane):
         raise ValueError(f"partition={checks.shown(partition)}: give what plane returned")
-    last = _output(output, len(partition.params[-1][1]))
+    last = _output_layer(output, len(partition.params[-1][1]))
     cells = [
         _gradients(partition, last, slice(i, i + CHUNK)) for i in range(0, partition.count, CHUNK)
     ]
@@ -111,7 +111,7 @@ def _through(along: Array, square: Array, weights: Array) -> tuple[Array, Array]
     return rows.reshape(len(along), 2, -1), (square + own) @ weights**2
 
 
-def _output(output: Any, width: int) -> Array | None:
+def _output_layer(output: Any, width: int) -> Array | None:
     if output is None:
         return None
     if not isinstance(output, tuple | list) or len(output) != 2:

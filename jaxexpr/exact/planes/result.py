@@ -11,7 +11,7 @@ import numpy as np
 from jaxexpr.activations import Activation
 from jaxexpr.exact.piecewise_linear import PiecewiseLinear
 from jaxexpr.exact.planes import polygons
-from jaxexpr.exact.planes.forward import Layer
+from jaxexpr.exact.planes.forward import ForwardLayer
 from jaxexpr.exact.planes.polygons import Array, Polygons
 from jaxexpr.exact.planes.subdivide import Growth
 
@@ -66,7 +66,7 @@ class Plane:
     half_width: float
     params: tuple[tuple[Array, Array], ...]
     activation: Activation
-    layers: tuple[Layer, ...]
+    layers: tuple[ForwardLayer, ...]
     growth: tuple[Growth, ...]
 
     def __repr__(self) -> str:

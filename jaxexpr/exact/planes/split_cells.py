@@ -25,7 +25,7 @@ from jaxexpr.exact.planes.chords import (
     chord_ends,
     cross,
     directions,
-    distinct,
+    distinct_crossings,
 )
 from jaxexpr.exact.planes.polygons import Array, Polygons, offsets, runs
 
@@ -203,7 +203,7 @@ class _Round:
         loose = np.where(opposite, lines.slack[unit] / np.abs(change), 0)
         order = np.lexsort((part, cell))
         entry, cell, part = entry[order], cell[order], part[order]
-        point, chosen, close = distinct(cell, part, loose[order])
+        point, chosen, close = distinct_crossings(cell, part, loose[order])
         owner = cell[chosen]
         rank = np.arange(owner.size) - offsets(np.bincount(owner, minlength=self.size.size))[owner]
         sine = cross(whole.along[self.cutter[owner]], whole.along[chord[order][chosen]])

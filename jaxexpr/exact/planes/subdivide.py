@@ -34,7 +34,7 @@ from jaxexpr.exact.planes.chords import (
     chord_ends,
     cross,
     directions,
-    distinct,
+    distinct_crossings,
 )
 from jaxexpr.exact.planes.polygons import (
     Array,
@@ -188,7 +188,7 @@ def _settle(lines: Lines, blur: Array) -> tuple[tuple[Array, Array], int]:
     return (np.concatenate(vertices), np.concatenate(numbers)), close
 
 
-def _crossings(lines: Lines, sides: Edges) -> tuple[Array, Array]:
+def _chord_crossings(lines: Lines, sides: Edges) -> tuple[Array, Array]:
     """All (edge, line) with the edge's ends strictly on different sides of the line."""
     units = lines.values.shape[1]
     width = -(-units // WORD)
@@ -208,14 +208,14 @@ def _crossings(lines: Lines, sides: Edges) -> tuple[Array, Array]:
 
 def _along_edges(sides: Edges, lines: Lines) -> tuple[Array, Array, Distinct, Array]:
     """All (edge, line) in order along the edges, their points, and where on the edge these are."""
-    edge, line = _crossings(lines, sides)
+    edge, line = _chord_crossings(lines, sides)
     unit, level = lines.of(line)
     low = lines.values[sides.low[edge], unit]
     change = lines.values[sides.high[edge], unit] - low
     part, loose = (level - low) / change, lines.slack[unit] / np.abs(change)
     order = np.lexsort((part, edge))
     edge, line, part = edge[order], line[order], part[order]
-    found = distinct(edge, part, loose[order])
+    found = distinct_crossings(edge, part, loose[order])
     return edge, line, found, part[found.chosen]
 
 

@@ -21,7 +21,7 @@ from jaxexpr.activations import Activation
 from jaxexpr.exact.along_curves.supported import exact_activation
 from jaxexpr.exact.distances import ROUNDINGS
 from jaxexpr.exact.piecewise_linear import PiecewiseLinear
-from jaxexpr.exact.polytopes.boxes import few_inputs, numbers
+from jaxexpr.exact.polytopes.boxes import few_inputs, in_numpy
 from jaxexpr.exact.polytopes.face_lattice import Array
 from jaxexpr.exact.polytopes.partition import Partition, partition
 
@@ -79,7 +79,7 @@ def regions_in_ball(
     >>> regions_in_ball(lines, [[3.0, 4.0], [0.5, 0.0]], [3.5, 0.1]).tolist()
     [2, 2]
     """
-    layers, phi = numbers(params), exact_activation(activation)
+    layers, phi = in_numpy(params), exact_activation(activation)
     n = len(layers[0][0])
     for name, value in (("x", x), ("radius", radius)):
         checks.concrete(name, value, "regions are counted")

@@ -100,7 +100,7 @@ def cells(
     >>> cells([([[1.0]], [0.0]), ([[1.0]], [-0.5])], low=0, high=1).counts.tolist()
     [1, 2]
     """
-    layers, phi = numbers(params), exact_activation(activation)
+    layers, phi = in_numpy(params), exact_activation(activation)
     n, limit = len(layers[0][0]), checks.integer("limit", limit)
     few_inputs(n)
     planes = sum(len(b) for _, b in layers) * len(phi.breakpoints or ())
@@ -130,7 +130,7 @@ def few_inputs(n: int) -> None:
         )
 
 
-def numbers(params: Any) -> list[tuple[Array, Array]]:
+def in_numpy(params: Any) -> list[tuple[Array, Array]]:
     """Checked parameters in NumPy float64; tracers are refused."""
     checked = checked_params(params)
     checks.concrete("params", checked, "regions are listed")

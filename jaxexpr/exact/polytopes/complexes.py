@@ -31,7 +31,7 @@ from jaxexpr.exact.polytopes.face_lattice import (
     Array,
     FacesOfDimension,
     GrowableArray,
-    pack,
+    pack_signs,
     segments,
 )
 
@@ -71,8 +71,8 @@ class Complex:
         """Replace the columns; `values` and `scale` are ``(v, c)``."""
         self.values, self.scale = GrowableArray(self._snapped(values, scale)), GrowableArray(scale)
         bottom = self.levels[0]
-        bottom.positive = GrowableArray(pack(self.values.rows > 0))
-        bottom.negative = GrowableArray(pack(self.values.rows < 0))
+        bottom.positive = GrowableArray(pack_signs(self.values.rows > 0))
+        bottom.negative = GrowableArray(pack_signs(self.values.rows < 0))
         for below, level in itertools.pairwise(self.levels):
             level.compact()
             level.collect_signs(below)
@@ -93,8 +93,8 @@ class Complex:
                 new[:, column] = 0.0
             store.extend(new)
         level = self.levels[0]
-        level.positive.extend(pack(new > 0))
-        level.negative.extend(pack(new < 0))
+        level.positive.extend(pack_signs(new > 0))
+        level.negative.extend(pack_signs(new < 0))
         return level.reserve(len(ends))
 
     def cut(self, column: int) -> None:

@@ -41,7 +41,7 @@ def segments(start: Array, length: Array) -> tuple[Array, Array]:
     return owner, np.arange(len(owner)) + shift[owner]
 
 
-def pack(bits: Array) -> Array:
+def pack_signs(bits: Array) -> Array:
     """Booleans ``(r, c)`` as words ``(r, w)`` of 64 bits, column 0 the lowest bit."""
     rows, columns = bits.shape
     words = max(1, -(-columns // WORD))
