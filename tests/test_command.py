@@ -347,7 +347,7 @@ def test_a_real_ctrl_c_exits_with_130(tmp_path, root, moment):
         stderr=subprocess.STDOUT,
         text=True,
     )
-    wanted = "price_tanner2019_fig2:" if moment == "importing" else "Compiling jit(_many)"
+    wanted = "price_tanner2019_fig2:" if moment == "importing" else "Compiling jit(_many_networks)"
     assert any(wanted in line for line in process.stdout)
     time.sleep(0.3 if moment == "importing" else 0.02)
     process.send_signal(signal.SIGINT)
@@ -355,5 +355,5 @@ def test_a_real_ctrl_c_exits_with_130(tmp_path, root, moment):
     assert process.returncode == 130, printed
     assert "the same command goes on" in printed
     assert "Traceback" not in printed and "Fatal" not in printed
-    assert "Finished XLA compilation of jit(_many)" not in printed
+    assert "Finished XLA compilation of jit(_many_networks)" not in printed
     assert not list(tmp_path.glob("**/*.unfinished"))

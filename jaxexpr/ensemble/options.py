@@ -17,7 +17,7 @@ MAX_POINTS = 2**17
 
 
 class RunOptions(TypedDict, total=False):
-    """How many networks are run; all but `target` and `refine` change no number.
+    """Options of a run over many networks; all but `target` and `refine` leave numbers as they are.
 
     Attributes
     ----------
