@@ -347,8 +347,7 @@ def test_many_given_networks_are_each_measured(method, segment):
     net = MLP((6, 9, 7), laws.Gaussian(1.5), laws.Gaussian(0.4), dtype="float64")
     with jax.enable_x64(True):
         params = jax.vmap(net.init)(jax.random.split(KEY, 4))
-    probes = ("length", "growth", "transitions", crossings(0.3), "log_length")
-    probes = probes if method != "tangent" else ("length", "growth")
+    probes = ("length", "growth") if method == "tangent" else ("length", "growth", crossings(0.3))
     params = jax.tree.map(np.asarray, params)
     found = measure(params, segment(6), probes=probes, method=method)
     for i in range(4):
