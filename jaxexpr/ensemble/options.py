@@ -31,8 +31,8 @@ class RunOptions(TypedDict, total=False):
     max_points : the most points that `refine` may take; 2**17 by default.
     extend : estimates of the same net, curve, key, probes and points: their networks are not drawn
         again.
-    checkpoint : a file that is kept up to date, and continued from if it exists already. Not
-        together with `extend`.
+    checkpoint : a file that is kept up to date, and continued from if it exists already; one that
+        holds more than `draws` networks is returned with all of them. Not together with `extend`.
     chunk : most networks between two updates of the progress bar.
     batch : networks computed side by side; default 1 on CPU unless they are small, and what
         `memory` allows elsewhere. Changes no number beyond rounding.
