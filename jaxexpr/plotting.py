@@ -48,13 +48,22 @@ def axes(ax: Any = None, **options: Any) -> Any:
 
 @explained
 def curve_with_interval(
-    x: Any, mean: Any, sem: Any, n: Any, *, ax: Any = None, label: str = "", **line: Any
+    x: Any,
+    mean: Any,
+    sem: Any = None,
+    n: Any = None,
+    *,
+    ax: Any = None,
+    label: str = "",
+    **line: Any,
 ) -> Any:
     """Draw means joined by a line, with 95 % intervals as bars, by Student's t.
 
     Parameters
     ----------
-    x, mean, sem : places, means and their standard errors, ``(k,)``.
+    x : where they stand, ``(k,)``.
+    mean : an estimate of shape ``(k,)``, or the means, with `sem` and `n` beside them.
+    sem : their standard errors, ``(k,)``.
     n : how many networks went into each mean, a number or ``(k,)``. A mean of one has no bar.
 
     Raises
@@ -62,6 +71,8 @@ def curve_with_interval(
     ValueError
         for numbers that are not numeric, and for shapes that do not fit.
     """
+    if isinstance(mean, Estimate) and sem is None and n is None:
+        mean, sem, n = mean.mean, mean.sem, mean.n
     for name, value in (("mean", mean), ("sem", sem), ("n", n)):
         if np.asarray(value).dtype.kind not in "biuf":
             raise ValueError(f"{name}={checks.shown(value)} is not numeric: give an array")
@@ -130,8 +141,7 @@ def layers(estimate: Estimate, *, ax: Any = None, label: str = "", **line: Any) 
             "results.estimate_of(results.dataset({name: estimate}, ['sigma']).isel(sigma=3), name)"
         )
     number = np.arange(1, estimate.mean.size + 1)
-    numbers = (estimate.mean, estimate.sem, estimate.n)
-    ax = curve_with_interval(number, *numbers, ax=ax, label=label, **line)
+    ax = curve_with_interval(number, estimate, ax=ax, label=label, **line)
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_xlabel("layer")
     ax.set_ylabel(estimate.name.replace("_", " "))

@@ -119,6 +119,47 @@ def _checked_dims(coords: Any, axes: Sequence[str], shape: tuple[int, ...]) -> N
 
 
 @explained
+def concat(parts: Mapping[Any, xr.Dataset] | Sequence[xr.Dataset], dim: str) -> xr.Dataset:
+    """Join datasets of several runs, such as those of networks of different widths.
+
+    Parameters
+    ----------
+    parts : ``{coordinate: dataset}`` for a new axis `dim`, or datasets that have that axis.
+
+    Returns
+    -------
+    Dataset of which ``estimate_of`` gives estimates; their `draws` is that of the part with fewest.
+
+    Raises
+    ------
+    ValueError
+        if there is nothing to join, or a part is not a dataset.
+
+    Examples
+    --------
+    >>> narrow, wide = ({"growth": Estimate.of(np.full((5, 2), x), "growth")} for x in (1.0, 2.0))
+    >>> data = concat({8: dataset(narrow), 64: dataset(wide)}, "width")
+    >>> estimate_of(data.sel(width=64), "growth").mean.tolist()
+    [2.0, 2.0]
+    """
+    each = list(parts.values() if isinstance(parts, Mapping) else parts)
+    for part in each:
+        if not isinstance(part, xr.Dataset):
+            raise ValueError(
+                f"parts holds {checks.shown(part)}: give what results.dataset returned"
+            )
+    if not each:
+        raise ValueError("parts is empty: give one dataset at least")
+    if isinstance(parts, Mapping):
+        each = [part.expand_dims({dim: [at]}) for at, part in zip(parts, each, strict=True)]
+    data = xr.concat(each, dim, combine_attrs="override")
+    for name, variable in data.items():
+        if "draws" in variable.attrs:
+            variable.attrs["draws"] = min(int(part[name].attrs["draws"]) for part in each)
+    return data
+
+
+@explained
 def estimate_of(data: xr.Dataset, name: str) -> Estimate:
     """Return the estimate of probe `name` again, to judge or to draw; it cannot be extended.
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 import types
 from typing import NoReturn
 
@@ -23,6 +24,7 @@ def _process() -> NoReturn:
     """End this process with the exit code of the command."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupted)
+        sys.unraisablehook = _again
     try:
         code = main()
     except KeyboardInterrupt:
@@ -42,6 +44,18 @@ def _interrupted(number: int, frame: types.FrameType | None) -> None:
             _stop()
         frame = frame.f_back
     raise KeyboardInterrupt
+
+
+def _again(ignored: sys.UnraisableHookArgs) -> None:
+    """Raise a KeyboardInterrupt again that Python had to ignore, in a finaliser or in a collection.
+
+    Others are reported as ever.
+    """
+    if issubclass(ignored.exc_type, KeyboardInterrupt):
+        main = threading.main_thread().ident
+        threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(ignored)
 
 
 def _stop() -> NoReturn:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from sims import stored
+from sims.catalogue import CATALOGUE, PRESETS
+from sims.config import DataOrRandom
 from sims.flags import Refused, asked_for, parsed
-from sims.presets import CATALOGUE, PRESETS, Data
 
 _USAGE = "python -m sims NAME [NAME ...] [flags], or 'all', or 'list'"
 _EPILOG = """\
@@ -35,7 +36,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--preset", choices=PRESETS, help="size of the run (default: quick)")
-    parser.add_argument("--data", choices=get_args(Data), help="data set of the end points")
+    parser.add_argument("--data", choices=get_args(DataOrRandom), help="data set of the end points")
     parser.add_argument("--out", type=Path, help="output folder (default: results)")
     parser.add_argument("--redraw", action="store_true", help="draw again from the stored result")
     parser.add_argument("--again", action="store_true", help="repeat a run that is finished")
@@ -47,6 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = _parser()
+    os.environ.setdefault("MPLBACKEND", "agg")
+    stored.code(*stored.CODE)  # of now, before anything that makes a result is imported
     asked = [a for a in arguments if a in ("-h", "--help")]
     given = [a for a in arguments if a not in asked]
     options, rest = parser.parse_known_args(given)
@@ -96,7 +99,7 @@ def _help(parser: argparse.ArgumentParser, names: list[str], preset: str) -> int
     for name in names:
         print(f"\nconfiguration of {name}, preset {preset}:", flush=True)
         try:
-            parsed(name, CATALOGUE[name].presets[preset], ["--help"])
+            parsed(name, CATALOGUE[name].config(preset), ["--help"])
         except SystemExit as stop:
             if stop.code:
                 raise
@@ -112,7 +115,7 @@ def _catalogue() -> str:
     lines = [f"{'':26} {'quick':>6} {'cpu':>6}   (how long the figures of this checkout took)"]
     for name, entry in CATALOGUE.items():
         quick = took.get((name, "quick"), "-")
-        same = entry.presets["cpu"] == entry.presets["quick"]
+        same = entry.preset("cpu") == entry.preset("quick")
         cpu = took.get((name, "cpu"), quick if same else "-")
         lines.append(f"{name:26} {quick:>6} {cpu:>6}   {entry.title}")
     return "\n".join(lines)
@@ -129,8 +132,6 @@ def _span(seconds: float) -> str:
 
 def _run(configs: dict[str, Any], options: argparse.Namespace) -> int:
     """Run one after the other: one that cannot be run does not keep the others from it."""
-    os.environ.setdefault("MPLBACKEND", "agg")
-    stored.code(*stored.CODE)  # of now, before anything is imported
     outcomes: dict[str, stored.Outcome | None] = {}
     try:
         for name, config in configs.items():
@@ -164,7 +165,7 @@ def _one(name: str, config: Any, options: argparse.Namespace) -> stored.Outcome:
                 with alone_in(out):
                     for line in stored.bring_back(out, name, kept.stem, wanted):
                         print(f"  {line}")
-            made = stored.said(stored.file(out, name, ".nc"))
+            made = stored.read_provenance(stored.file(out, name, ".nc"))
             when = f"{stored.described(made)}; {made['seconds']:.0f} s, {made.get('created')}"
             print(f"  finished before: {when} (--again repeats it)")
             if kept.whole:
@@ -172,7 +173,7 @@ def _one(name: str, config: Any, options: argparse.Namespace) -> stored.Outcome:
             redraw = True  # it was stopped before its figure was drawn
     if not options.no_cache:
         _keep_compiled_code()
-    from sims.run import run
+    from sims.running import run
 
     return run(
         name,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from sims import stored
-from sims.presets import CATALOGUE
+from sims.catalogue import CATALOGUE
 
 
 class Refused(ValueError):
@@ -27,19 +27,23 @@ def asked_for(names: list[str], options: argparse.Namespace, rest: list[str]) ->
     """Return what is to be run; a flag without any effect is refused, and some effect is told."""
     many = names == ["all"] or len(names) > 1
     names = list(CATALOGUE) if names == ["all"] else names
-    presets = {name: CATALOGUE[name].presets[options.preset or "quick"] for name in names}
+    presets = {name: CATALOGUE[name].config(options.preset or "quick") for name in names}
     if options.redraw:
         for name in names:
             _redrawable(name, options, rest)
         return presets
-    found = {}
+    configs = {}
     flags = _groups(rest) if many else []
     without: dict[str, list[str]] = {flag[0]: [] for flag in flags}
     if options.data:
         without["--data"] = []
     for name, config in presets.items():
-        own = getattr(config, "data", None)
-        if options.data and own in (None, "random") and own != options.data:
+        data = getattr(config, "data", None)
+        fits = options.data and options.data in _choices(config)
+        if data not in (None, "random") and options.data and not fits and not many:
+            choices = ", ".join(_choices(config))
+            raise Refused(f"--data {options.data}: {name} needs images, choose one of {choices}")
+        if options.data and (not fits or (data == "random" and options.data != data)):
             without["--data"].append(name)
         elif options.data:
             config = dataclasses.replace(config, data=options.data)
@@ -49,7 +53,7 @@ def asked_for(names: list[str], options: argparse.Namespace, rest: list[str]) ->
                 mine = mine + group
             else:
                 without[group[0]].append(name)
-        found[name] = parsed(name, config, mine)
+        configs[name] = parsed(name, config, mine)
     for flag, left in without.items():
         value = f" {options.data}" if flag == "--data" else ""
         if len(left) == len(names):
@@ -58,7 +62,12 @@ def asked_for(names: list[str], options: argparse.Namespace, rest: list[str]) ->
             raise Refused(f"{flag}{value} has no effect on {', '.join(left)}, {what}: leave it out")
         if left:
             print(f"{flag}{value} has no effect on {', '.join(left)}")
-    return found
+    return configs
+
+
+def _choices(config: Any) -> tuple[str, ...]:
+    """The data that a configuration takes, if any."""
+    return get_args(get_type_hints(type(config)).get("data"))
 
 
 def _groups(rest: list[str]) -> list[list[str]]:
@@ -83,25 +92,19 @@ def _field(flag: str, config: Any) -> bool:
 def _redrawable(name: str, options: argparse.Namespace, rest: list[str]) -> None:
     """Refuse flags that say something else than the stored result, which is what is drawn."""
     path = stored.file(options.out, name, ".nc")
-    made = stored.said(path)
-    if not made or not (options.preset or options.data or rest):
+    provenance = stored.read_provenance(path)
+    if not provenance or not (options.preset or options.data or rest):
         return
-    stays = (
-        f"has no effect with --redraw, which draws {path} ({stored.described(made)}): leave it out"
-    )
-    if options.preset not in (None, str(made["preset"]).partition(",")[0]):
+    drawn = f"{path} ({stored.described(provenance)})"
+    stays = f"has no effect with --redraw, which draws {drawn}: leave it out"
+    if options.preset not in (None, str(provenance["preset"]).partition(",")[0]):
         raise Refused(f"--preset {options.preset} {stays}")
-    if options.data not in (None, made["config"].get("data")):
+    if options.data not in (None, provenance["config"].get("data")):
         raise Refused(f"--data {options.data} {stays}")
-    kind = type(CATALOGUE[name].presets["quick"])
     if rest:
         try:
-            config = kind(**{key: _tuples(value) for key, value in made["config"].items()})
-        except TypeError:  # a version with other fields
+            config = CATALOGUE[name].stored_config(provenance["config"])
+        except ValueError:  # a version with other fields
             raise Refused(f"{' '.join(rest)} {stays}") from None
         if parsed(name, config, rest) != config:
             raise Refused(f"{' '.join(rest)} {stays}")
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

@@ -24,7 +24,7 @@ ENDINGS = (".json", ".png", ".nc")
 CODE = ("jaxexpr", "sims")  # the packages whose code makes a result
 CHANGED = "changed while it ran"
 
-Said = dict[str, Any]
+Provenance = dict[str, Any]
 
 
 def code_now(*packages: str) -> str:
@@ -49,44 +49,44 @@ def code(*packages: str) -> str:
     return code_now(*packages)
 
 
-def configuration(config: Any) -> Said:
+def configuration(config: Any) -> Provenance:
     """Return a configuration as files hold it."""
-    found: Said = json.loads(json.dumps(dataclasses.asdict(config), default=str))
-    return found
+    content: Provenance = json.loads(json.dumps(dataclasses.asdict(config), default=str))
+    return content
 
 
-def fingerprint(config: Said) -> str:
+def fingerprint(config: Provenance) -> str:
     """Return a short digest of a configuration."""
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def said(path: Path) -> Said:
+def read_provenance(path: Path) -> Provenance:
     """Return what a .nc or .json says of how it was made; nothing if there is none, or damaged."""
     if not path.exists():
         return {}
     try:
         if path.suffix == ".json":
-            found = json.loads(path.read_text(encoding="utf-8"))
+            content = json.loads(path.read_text(encoding="utf-8"))
         else:
             import h5netcdf
 
             with h5netcdf.File(path, "r") as file:
-                found = {name: _plain(value) for name, value in file.attrs.items()}
-            found["config"] = json.loads(found["config"])
+                content = {name: _plain(value) for name, value in file.attrs.items()}
+            content["config"] = json.loads(content["config"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
-    whole = isinstance(found, dict) and isinstance(found.get("config"), dict)
-    return found if whole and "simulation" in found and "preset" in found else {}
+    whole = isinstance(content, dict) and isinstance(content.get("config"), dict)
+    return content if whole and "simulation" in content and "preset" in content else {}
 
 
 def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") and getattr(value, "size", 0) == 1 else value
 
 
-def described(made: Said) -> str:
+def described(provenance: Provenance) -> str:
     """Return which run it was."""
-    config = made["config"]
-    parts = [f"preset {made['preset']}"]
+    config = provenance["config"]
+    parts = [f"preset {provenance['preset']}"]
     parts += [f"{key} {config[key]}" for key in ("data", "seed", "draws") if key in config]
     return ", ".join(parts)
 
@@ -96,23 +96,27 @@ def file(out: Path, stem: str, ending: str) -> Path:
     return out / f"{stem}{ending}"
 
 
-def _files(out: Path, stem: str) -> dict[str, Said]:
+def _files(out: Path, stem: str) -> dict[str, Provenance]:
     """What the files of a result say, by ending; a figure is of the run of the file beside it."""
     there = [ending for ending in ENDINGS if file(out, stem, ending).exists()]
-    found = {ending: said(file(out, stem, ending)) for ending in there if ending != ".png"}
+    content = {
+        ending: read_provenance(file(out, stem, ending)) for ending in there if ending != ".png"
+    }
     if ".png" in there:
-        found[".png"] = found.get(".json") or found.get(".nc") or {}
-    return found
+        content[".png"] = content.get(".json") or content.get(".nc") or {}
+    return content
 
 
-def same(made: Said, name: str, config: Said) -> bool:
+def same(provenance: Provenance, name: str, config: Provenance) -> bool:
     """Whether a file is of this simulation and configuration.
 
     Files from before the code was kept hold their numbers rounded.
     """
-    if made.get("simulation") != name:
+    if provenance.get("simulation") != name:
         return False
-    return made["config"] == config or ("code" not in made and made["config"] == _rounded(config))
+    return provenance["config"] == config or (
+        "code" not in provenance and provenance["config"] == _rounded(config)
+    )
 
 
 def _rounded(value: Any) -> Any:
@@ -123,7 +127,7 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-class Kept(NamedTuple):
+class Finished(NamedTuple):
     """What there is of a run that is asked for.
 
     Attributes
@@ -138,60 +142,60 @@ class Kept(NamedTuple):
     why: str
 
 
-def find(out: Path, name: str, config: Said) -> Kept:
+def find(out: Path, name: str, config: Provenance) -> Finished:
     """Look for a finished run of this configuration and of the code that runs now."""
     beside = (path.name.removesuffix(".nc") for path in sorted(out.glob(f"{name}.*.nc")))
     stems, why = [name, *beside], ""
     for stem in stems:
         path = file(out, stem, ".nc")
-        made = said(path)
-        if same(made, name, config) and made.get("code") == code(*CODE):
-            summary, when = said(file(out, stem, ".json")), made.get("created")
+        provenance = read_provenance(path)
+        if same(provenance, name, config) and provenance.get("code") == code(*CODE):
+            summary, when = read_provenance(file(out, stem, ".json")), provenance.get("created")
             together = same(summary, name, config) and summary.get("created") == when
             whole = together and "report" in summary and file(out, stem, ".png").exists()
-            return Kept(stem, whole, "")
-        why = why or _why(path, made, name, config, out / f"{stem}.json")
-    return Kept(None, False, why)
+            return Finished(stem, whole, "")
+        why = why or _why(path, provenance, name, config, out / f"{stem}.json")
+    return Finished(None, False, why)
 
 
-def _why(path: Path, made: Said, name: str, config: Said, summary: Path) -> str:
+def _why(path: Path, provenance: Provenance, name: str, config: Provenance, summary: Path) -> str:
     """Why a result does not count as finished; nothing if it is of another configuration."""
-    if path.exists() and not made:
+    if path.exists() and not provenance:
         return f"{path} cannot be read"
     if not path.exists():
-        return f"{path} is not there" if same(said(summary), name, config) else ""
-    if not same(made, name, config):
+        return f"{path} is not there" if same(read_provenance(summary), name, config) else ""
+    if not same(provenance, name, config):
         return ""
-    if "code" not in made:
+    if "code" not in provenance:
         return f"{path} does not say which code made it"
-    if made["code"] == CHANGED:
+    if provenance["code"] == CHANGED:
         return f"the code of jaxexpr/ or sims/ {CHANGED} for {path}"
     return f"the code of jaxexpr/ or sims/ is another than that which made {path}"
 
 
-def put_aside(out: Path, name: str, config: Said) -> list[str]:
+def put_aside(out: Path, name: str, config: Provenance) -> list[str]:
     """Move the files of NAME that are of another configuration out of the way.
 
     Returns lines that say so. Nothing is overwritten but an older result of the same configuration.
     """
     groups: dict[str, list[str]] = {}
-    found = _files(out, name)
-    for ending, made in found.items():
-        if not same(made, name, config):
-            groups.setdefault(_whose(made), []).append(ending)
+    content = _files(out, name)
+    for ending, provenance in content.items():
+        if not same(provenance, name, config):
+            groups.setdefault(_run_of(provenance), []).append(ending)
     lines = []
     for endings in groups.values():
-        made = found[endings[0]]
-        stem = next(s for s in _stems(name, made) if _fits(out, s, made, endings))
+        provenance = content[endings[0]]
+        stem = next(s for s in _stems(name, provenance) if _fits(out, s, provenance, endings))
         for ending in sorted(endings, key=ENDINGS.index):
             os.replace(file(out, name, ending), file(out, stem, ending))
         names = ", ".join(f"{name}{ending}" for ending in endings)
-        what = described(made) if made else "nothing says of which run"
+        what = described(provenance) if provenance else "nothing says of which run"
         lines.append(f"kept: {names} ({what}): now {stem}.*")
     return lines
 
 
-def bring_back(out: Path, name: str, stem: str, config: Said) -> list[str]:
+def bring_back(out: Path, name: str, stem: str, config: Provenance) -> list[str]:
     """Make the files of a stem those of NAME again, after what is there was put aside."""
     lines = put_aside(out, name, config)
     for ending in ENDINGS:
@@ -214,30 +218,30 @@ class Outcome(NamedTuple):
 
 def report(out: Path, name: str, how: str) -> Outcome:
     """Print what is in NAME.json: verdicts, claims, where the figure is."""
-    found = said(file(out, name, ".json"))
-    for line in found["report"]:
+    content = read_provenance(file(out, name, ".json"))
+    for line in content["report"]:
         print(f"  {line}")
     print(f"  figure: {file(out, name, '.png')}", flush=True)
-    proven = [item["holds"] for item in (*found["facts"], *found["verdicts"])]
-    claimed = [item["met"] for item in found["claims"]]
+    proven = [item["holds"] for item in (*content["facts"], *content["verdicts"])]
+    claimed = [item["met"] for item in content["claims"]]
     return Outcome(
         how,
-        found["seconds"],
+        content["seconds"],
         proven.count(True),
         proven.count(False),
         *(claimed.count(met) for met in (True, None, False)),
     )
 
 
-def _whose(made: Said) -> str:
-    return json.dumps([made.get("simulation"), made.get("config")], sort_keys=True)
+def _run_of(provenance: Provenance) -> str:
+    return json.dumps([provenance.get("simulation"), provenance.get("config")], sort_keys=True)
 
 
-def _stems(name: str, made: Said) -> Iterator[str]:
+def _stems(name: str, provenance: Provenance) -> Iterator[str]:
     """Names to keep a result under, the simplest first."""
-    if made:
-        config = made["config"]
-        preset, _, changed = str(made["preset"]).partition(",")
+    if provenance:
+        config = provenance["config"]
+        preset, _, changed = str(provenance["preset"]).partition(",")
         parts = (config.get("data"), preset, config.get("seed"))
         label = "-".join(re.sub(r"\W", "_", str(part)) for part in parts if part is not None)
         full = f"{name}.{label}-{fingerprint(config)[:8]}"
@@ -249,7 +253,7 @@ def _stems(name: str, made: Said) -> Iterator[str]:
     yield from (f"{full}-{number}" for number in itertools.count(2))
 
 
-def _fits(out: Path, stem: str, made: Said, endings: list[str]) -> bool:
+def _fits(out: Path, stem: str, provenance: Provenance, endings: list[str]) -> bool:
     """Whether files may go to a stem: it is free, or holds files of the same configuration.
 
     Of the latter all are replaced, or none, so that files of two runs are never mixed.
@@ -257,6 +261,6 @@ def _fits(out: Path, stem: str, made: Said, endings: list[str]) -> bool:
     there = _files(out, stem)
     if not there:
         return True
-    if not made or any(_whose(other) != _whose(made) for other in there.values()):
+    if not provenance or any(_run_of(other) != _run_of(provenance) for other in there.values()):
         return False
     return not set(there) & set(endings) or set(there) <= set(endings)

@@ -10,9 +10,12 @@ import time
 
 import pytest
 
-from sims import command, constructions, run, stored, subvector
+from sims import __main__ as process
+from sims import command, running, stored
 from sims.__main__ import main
-from sims.presets import CATALOGUE
+from sims.catalogue import CATALOGUE
+from sims.growth import subvector
+from sims.regions import constructions
 
 QUICK = "pascanu2013_fig7"  # a second, and no data
 SMALL = "price_tanner2019_fig4b"
@@ -52,7 +55,7 @@ def read(folder, stem):
 
 
 def test_a_finished_run_is_shown_and_not_repeated(results, monkeypatch, capsys):
-    monkeypatch.setattr(run, "run", never)
+    monkeypatch.setattr(running, "run", never)
     before = {path: path.read_bytes() for path in results.iterdir()}
     assert main([SMALL, *SMOKE, "--out", str(results)]) == 0
     printed = capsys.readouterr().out
@@ -121,7 +124,7 @@ def test_another_configuration_is_kept_beside_and_comes_back(results, monkeypatc
     assert read(results, SMALL)["config"]["seed"] == 1
     assert main([SMALL, *SMOKE, "--seed", "2", "--out", str(results)]) == 0
     assert len(list(results.glob(f"{SMALL}.*nc"))) == 3
-    monkeypatch.setattr(run, "run", never)
+    monkeypatch.setattr(running, "run", never)
     capsys.readouterr()
     assert main([SMALL, *SMOKE, "--out", str(results)]) == 0
     assert (results / f"{SMALL}.nc").read_bytes() == first
@@ -146,7 +149,7 @@ def test_a_committed_figure_is_an_existing_result(tmp_path, root, capsys):
         content = (root / "figures" / f"{QUICK}{ending}").read_bytes()
         (tmp_path / f"{QUICK}{ending}").write_bytes(content)
     assert main([QUICK, "--preset", "smoke", "--no-cache", "--out", str(tmp_path)]) == 0
-    same = CATALOGUE[QUICK].presets["smoke"] == CATALOGUE[QUICK].presets["quick"]
+    same = CATALOGUE[QUICK].preset("smoke") == CATALOGUE[QUICK].preset("quick")
     kept = tmp_path / f"{QUICK}.quick-0.json"
     printed = capsys.readouterr().out
     assert ("repeated, since" in printed) == same
@@ -202,7 +205,7 @@ def test_redraw_says_what_it_drew(results, capsys):
     [("--draws", "7"), ("--preset", "quick"), ("--data", "mnist"), ("--densities", "0.5", "1")],
 )
 def test_redraw_refuses_flags_that_say_otherwise(finished, monkeypatch, capsys, flags):
-    monkeypatch.setattr(run, "run", never)
+    monkeypatch.setattr(running, "run", never)
     assert main([SMALL, "--redraw", *flags, "--out", str(finished)]) == 2
     error = capsys.readouterr().err
     assert f"{' '.join(flags)} has no effect with --redraw" in error
@@ -223,6 +226,11 @@ def test_redraw_refuses_the_result_of_another(results, capsys):
     [
         ([QUICK, "--data", "cifar10"], f"--data cifar10 has no effect on {QUICK}"),
         (["price_tanner2019_fig5a", "--data", "mnist"], "--data mnist has no effect"),
+        (
+            ["raghu2017_fig4", "--data", "random"],
+            "raghu2017_fig4 needs images, choose one of digits",
+        ),
+        (["raghu2017_fig4", QUICK, "--data", "random"], "--data random has no effect"),
         ([QUICK, SMALL, "--data", "mnist"], "--data mnist has no effect"),
         (["all", "--drows", "3"], "--drows has no effect"),
         (["all", "-x", "3"], "-x has no effect"),
@@ -236,7 +244,7 @@ def test_redraw_refuses_the_result_of_another(results, capsys):
     ],
 )
 def test_what_has_no_effect_is_refused(monkeypatch, capsys, tmp_path, arguments, message):
-    monkeypatch.setattr(run, "run", never)
+    monkeypatch.setattr(running, "run", never)
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
@@ -252,7 +260,7 @@ def ran(monkeypatch, tmp_path):
         found[name] = config
         return stored.Outcome("run", 12.34, 3, 0, 1, 0, 1)
 
-    monkeypatch.setattr(run, "run", noted)
+    monkeypatch.setattr(running, "run", noted)
     monkeypatch.chdir(tmp_path)
     return found
 
@@ -269,7 +277,7 @@ def test_all_applies_flags_where_they_have_an_effect_and_says_where_not(ran, cap
         without = line.removeprefix(start).split(", ")
         assert 0 < len(without) < len(ran)
         for name, config in ran.items():
-            own = CATALOGUE[name].presets["smoke"]
+            own = CATALOGUE[name].config("smoke")
             assert (name in without) == (getattr(own, field, None) in (None, "random"))
             wanted = own if name in without else dataclasses.replace(own, **{field: value})
             assert getattr(config, field, None) == getattr(wanted, field, None), name
@@ -295,7 +303,7 @@ def test_one_that_cannot_run_does_not_keep_the_others_from_it(monkeypatch, tmp_p
             raise FileNotFoundError("no data here")
         return stored.Outcome("run", 1.0, 1, 0, 0, 0, 0)
 
-    monkeypatch.setattr(run, "run", noted)
+    monkeypatch.setattr(running, "run", noted)
     assert main([QUICK, SMALL, "--no-cache", "--out", str(tmp_path)]) == 2
     printed = capsys.readouterr()
     assert f"sims: {QUICK}: no data here" in printed.err
@@ -309,7 +317,7 @@ def test_ctrl_c_shows_what_was_done_until_then(monkeypatch, tmp_path, capsys):
             raise KeyboardInterrupt
         return stored.Outcome("run", 1.0, 1, 0, 0, 0, 0)
 
-    monkeypatch.setattr(run, "run", noted)
+    monkeypatch.setattr(running, "run", noted)
     with pytest.raises(KeyboardInterrupt):
         main([SMALL, QUICK, "--no-cache", "--out", str(tmp_path)])
     last = capsys.readouterr().out.splitlines()[-2:]
@@ -339,17 +347,18 @@ def test_the_list_says_how_long_it_took(root, capsys):
 def test_a_real_ctrl_c_exits_with_130(tmp_path, root, moment):
     """While modules are imported, some of which lose it, and while jaxlib compiles."""
     flags = ["--preset", "smoke", "--no-cache", "--out", str(tmp_path)]
+    how = ["-v"] if moment == "importing" else ["-X", "faulthandler"]
     process = subprocess.Popen(
-        [sys.executable, "-X", "faulthandler", "-m", "sims", "price_tanner2019_fig2", *flags],
+        [sys.executable, *how, "-m", "sims", "price_tanner2019_fig2", *flags],
         cwd=root,
         env=os.environ | {"JAX_LOG_COMPILES": "1", "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
-    wanted = "price_tanner2019_fig2:" if moment == "importing" else "Compiling jit(_many_networks)"
+    wanted = "import 'jaxlib" if moment == "importing" else "Compiling jit(_many_networks)"
     assert any(wanted in line for line in process.stdout)
-    time.sleep(0.3 if moment == "importing" else 0.02)
+    time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     printed = process.communicate(timeout=60)[0]
     assert process.returncode == 130, printed
@@ -357,3 +366,16 @@ def test_a_real_ctrl_c_exits_with_130(tmp_path, root, moment):
     assert "Traceback" not in printed and "Fatal" not in printed
     assert "Finished XLA compilation of jit(_many_networks)" not in printed
     assert not list(tmp_path.glob("**/*.unfinished"))
+
+
+def test_a_ctrl_c_that_python_has_to_ignore_comes_again(monkeypatch):
+    """Where a finaliser or a callback of the collector is running, an exception is dropped."""
+
+    class Finalised:
+        def __del__(self):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "unraisablehook", process._again)
+    with pytest.raises(KeyboardInterrupt):
+        Finalised()
+        time.sleep(5)

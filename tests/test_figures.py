@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sims.presets import CATALOGUE, TRAINING
+from sims.catalogue import CATALOGUE
 
 # Networks of these are long, or many numbers come from each.
 FEWEST = {f"raghu2017_fig{n}": 10 for n in ("14a", "14b", "15", "16")}
@@ -28,7 +28,7 @@ def test_each_figure_has_its_numbers(name, preset, root):
     found = content(root, name, preset)
     assert found["simulation"] == name
     assert found["preset"] == preset
-    least = 3 if CATALOGUE[name].module in TRAINING or preset == "cpu" else FEWEST.get(name, 100)
+    least = 3 if CATALOGUE[name].trains or preset == "cpu" else FEWEST.get(name, 100)
     assert found["draws"] is None or found["draws"] >= least
     proven = [*found["verdicts"], *found["facts"]]
     assert proven
@@ -38,7 +38,7 @@ def test_each_figure_has_its_numbers(name, preset, root):
     label = f"`{name}`" + (", cpu" if preset == "cpu" else " |")
     rows = [row.split("`")[0] for row in page.split(label)[1:]]
     missed = [c["name"] for c in found["claims"] if c["met"] is False]
-    if CATALOGUE[name].module in TRAINING:
+    if CATALOGUE[name].trains:
         assert rows
         assert not missed or any("**not seen**" in row for row in rows), missed
     else:

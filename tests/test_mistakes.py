@@ -282,6 +282,8 @@ VALUES = [
     ("results.dataset({'g': SWEEP}, ['s'], [1])", "coords", "[1]", "give {name of an axis"),
     ("results.estimate_of({'g': E}, 'g')", "data", "growth", "give what results.dataset"),
     ("results.estimate_of(results.dataset({'g': E}), 'h')", "name", "'h'", "choose one of g"),
+    ("results.concat([], 'width')", "parts", "empty", "give one dataset"),
+    ("results.concat({8: E}, 'width')", "parts", "growth", "give what results.dataset returned"),
     ("results.load(str(REPO / 'none.nc'))", "path", "none.nc", "run the simulation first"),
     ("results.load(REPO / '__init__.py')", "path", "__init__.py", "give a file that results.save"),
     ("results.load(REPO)", "path", "jaxexpr", "give a file in it"),

@@ -9,7 +9,7 @@ import xarray as xr
 
 from jaxexpr import Estimate, plotting
 from jaxexpr.ensemble.statistics import error_bar
-from sims import trajectories
+from sims.growth import trajectories
 
 mpl.use("agg")
 T_2 = 4.302652729911275  # 97.5 % quantile of Student's t with 2 degrees of freedom
@@ -54,6 +54,15 @@ def test_bands_of_logarithms_are_as_wide(three, ax):
         np.testing.assert_allclose(np.ptp(own) / 2, T_2 * sem)
 
 
+def test_an_estimate_is_drawn_with_its_own_errors(ax):
+    three = Estimate.of(np.arange(12.0).reshape(3, 4) ** 2)
+    plotting.curve_with_interval(range(4), three, ax=ax)
+    plotting.curve_with_interval(range(4), three.mean, three.sem, three.n, ax=ax)
+    bars = [heights(container[2][0]) for container in ax.containers]
+    np.testing.assert_allclose(bars[0], bars[1])
+    assert np.all(bars[0] > 0)
+
+
 def test_one_network_has_no_bar_and_many_have_the_normal_one(ax):
     assert error_bar(1.0, 1) == np.inf
     assert error_bar(1.0, 10**6) == pytest.approx(1.959966, abs=1e-5)
@@ -81,18 +90,17 @@ def test_no_interval_is_drawn_by_hand(root):
 def test_a_point_without_a_number_is_marked():
     """Three widths; no unit survives in the networks of the second."""
     growth, n = np.array([1.5, np.nan, 2.0]), np.array([3, 0, 3])
-    config = '{"view": "width", "exact": 2, "narrow": 4, "many": 30, "draws": 3}'
+    config = trajectories.Config(view="width", exact=2, narrow=4, many=30, draws=3)
     parts = {"growth": growth, "growth_sem": [0.1, np.inf, 0.1], "growth_n": n}
     parts |= dict.fromkeys(("lower", "upper", "mean_field", "rate"), np.ones(3))
     data = xr.Dataset(
         {name: (("cell", "layer"), np.reshape(x, (3, 1))) for name, x in parts.items()},
         {"width": ("cell", [2, 4, 8]), "scale": ("cell", np.full(3, 64.0))},
-        {"config": config, "title": "growth", "preset": "quick"},
     )
-    figure = trajectories.draw(data)
+    figure, details = trajectories.draw(data, config)
     (ax,) = figure.axes
     marked = [line.get_xdata() for line in ax.lines if line.get_marker() == "x"]
     assert [4] in [list(x) for x in marked]
     assert "no unit survives in any network" in [t.get_text() for t in ax.get_legend().texts]
-    assert "30 of widths from 3 to 4" in ax.get_title()
+    assert details.startswith("30 of widths from 3 to 4, bars")
     mpl.pyplot.close(figure)

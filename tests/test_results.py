@@ -88,3 +88,22 @@ def test_drawing_returns_the_axes_it_was_given(made):
     with pytest.raises(ValueError, match="one cell of the sweep"):
         plotting.layers(made["growth"])
     mpl.pyplot.close(ax.figure)
+
+
+def test_datasets_of_several_networks_are_joined_and_give_their_estimates():
+    rng = np.random.default_rng(5)
+    few, many = (Estimate.of(rng.normal(size=(n, 3)), "growth") for n in (40, 90))
+    data = results.concat(
+        {8: results.dataset({"growth": few}), 64: results.dataset({"growth": many})}, "width"
+    )
+    assert data.growth.dims == ("width", "layer")
+    for width, made in ((8, few), (64, many)):
+        again = results.estimate_of(data.sel(width=width), "growth")
+        for part in ("mean", "sem", "n"):
+            np.testing.assert_array_equal(getattr(again, part), getattr(made, part))
+        assert (again.draws, again.method) == (40, few.method)
+    cells = [
+        results.dataset({"growth": Estimate.of(rng.normal(size=(5, k, 3)), "growth")}, ["cell"])
+        for k in (1, 2)
+    ]
+    assert results.concat(cells, "cell").growth.shape == (3, 3)

@@ -13,11 +13,12 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from jaxexpr import MLP, datasets, laws, training
+from jaxexpr import MLP, datasets, laws, theory, training
 from jaxexpr.training import loop
-from sims import growth, run, stored
+from sims import findings, running, stored
 from sims.__main__ import main
-from sims.presets import CATALOGUE, PRESETS, TRAINING
+from sims.catalogue import CATALOGUE, PRESETS
+from sims.growth import weight_laws
 
 mpl.use("agg")
 
@@ -43,7 +44,7 @@ def test_all_of_them_run_one_after_the_other(tmp_path, monkeypatch):
         fails = name == "pascanu2013_table"  # the last but for our own: the others still run
         return stored.Outcome("run", 1.0, 2, int(fails), 0, 0, 0)
 
-    monkeypatch.setattr(run, "run", noted)
+    monkeypatch.setattr(running, "run", noted)
     code = main(["all", "--preset", "smoke", "--no-cache", "--out", str(tmp_path)])
     assert code == 1
     assert ran == [(name, "smoke") for name in CATALOGUE]
@@ -59,7 +60,7 @@ def test_each_leaves_its_files_and_finds_what_is_proven(name, done):
     assert proven
     assert all(v["holds"] for v in proven)
     missed = [c["name"] for c in content["claims"] if c["met"] is not True]
-    if CATALOGUE[name].module in TRAINING:
+    if CATALOGUE[name].trains:
         assert content["claims"]  # seen or not: a minute's training on digits says little
     else:
         assert not missed
@@ -79,9 +80,9 @@ def test_redraw_uses_the_stored_result(done, capsys):
 
 
 def test_a_proven_bound_that_fails_exits_with_1(tmp_path, monkeypatch, capsys):
-    wrong = dict(growth._BOUNDS)
-    wrong["lower"] = lambda w, k, i: 3.0 * growth.theory.price_tanner_lower(w, k, i)
-    monkeypatch.setattr(growth, "_BOUNDS", wrong)
+    wrong = dict(weight_laws._BOUNDS)
+    wrong["lower"] = lambda w, k, i: 3.0 * theory.price_tanner_lower(w, k, i)
+    monkeypatch.setattr(weight_laws, "_BOUNDS", wrong)
     arguments = [
         "price_tanner2019_fig3a",
         "--preset",
@@ -113,10 +114,11 @@ def test_wrong_arguments_exit_with_2(tmp_path, capsys):
 
 def test_every_preset_is_a_configuration_of_its_module():
     for entry in CATALOGUE.values():
-        assert tuple(entry.presets) == PRESETS
-        kinds = {type(c) for c in entry.presets.values()}
-        assert len(kinds) == 1
-        assert all(dataclasses.is_dataclass(kind) for kind in kinds)
+        configs = [entry.config(preset) for preset in PRESETS]
+        assert all(dataclasses.is_dataclass(entry.module.Config) for entry in CATALOGUE.values())
+        assert {type(config) for config in configs} == {entry.module.Config}
+        for config in configs:
+            assert entry.stored_config(stored.configuration(config)) == config
 
 
 def test_a_killed_run_goes_on_and_ends_the_same(tmp_path, root, compiled_once):
@@ -149,54 +151,58 @@ def test_a_killed_run_goes_on_and_ends_the_same(tmp_path, root, compiled_once):
 
 def test_a_claim_is_open_where_its_interval_holds_0():
     numbers = np.array([1.0, 2.0, 3.0, 2.5, 1.5])
-    assert run.above("a", numbers).met is True
-    assert run.above("a", -numbers).met is False
-    assert run.above("a", numbers - numbers.mean()).met is None
-    assert run.above("a", numbers[:1]).met is None
+    assert findings.claim_positive("a", numbers).met is True
+    assert findings.claim_positive("a", -numbers).met is False
+    assert findings.claim_positive("a", numbers - numbers.mean()).met is None
+    assert findings.claim_positive("a", numbers[:1]).met is None
     low = numbers.mean() - 2.776445 * numbers.std(ddof=1) / 5**0.5  # Student's t, 4 degrees
-    assert run.above("a", numbers - low + 1e-6).met is True
-    assert run.above("a", numbers - low - 1e-6).met is None
+    assert findings.claim_positive("a", numbers - low + 1e-6).met is True
+    assert findings.claim_positive("a", numbers - low - 1e-6).met is None
 
 
 def test_a_turn_is_no_noise(rng):
     x = np.linspace(0, 1, 11)
     noise = rng.normal(size=(11, 4000))
-    rise, fall = run.turn(noise)
+    rise, fall = findings.rise_and_fall(noise)
     assert abs(rise.mean()) < 4 * 2**0.5 / 4000**0.5
     assert abs(fall.mean()) < 4 * 2**0.5 / 4000**0.5
-    few = np.array([[side.mean() for side in run.turn(noise[:, i : i + 4])] for i in range(3900)])
+    few = np.array(
+        [[side.mean() for side in findings.rise_and_fall(noise[:, i : i + 4])] for i in range(3900)]
+    )
     assert np.all(np.abs(few.mean(axis=0)) < 0.1)  # where the top is, other networks say
-    rise, fall = run.turn(10 * x[:, None] * (1 - x[:, None]) + 0.1 * noise)
+    rise, fall = findings.rise_and_fall(10 * x[:, None] * (1 - x[:, None]) + 0.1 * noise)
     assert rise.mean() == pytest.approx(2.5, abs=0.02)
     assert fall.mean() == pytest.approx(2.5, abs=0.02)
 
 
 def test_a_turn_is_measured_from_the_first_and_to_the_last():
     numbers = np.array([[0.0, 0.1, 0.2, 0.3], [5.0, 6.0, 7.0, 8.0], [2.0, 3.0, 1.0, 4.0]])
-    rise, fall = run.turn(numbers)
+    rise, fall = findings.rise_and_fall(numbers)
     np.testing.assert_allclose(rise, numbers[1] - numbers[0])
     np.testing.assert_allclose(fall, numbers[1] - numbers[2])
 
 
 def test_what_json_cannot_hold_is_null():
-    found = run._plain({"a": np.array([1 / 3, np.nan, np.inf, -np.inf]), 2: (np.int64(3), None)})
+    found = running._plain(
+        {"a": np.array([1 / 3, np.nan, np.inf, -np.inf]), 2: (np.int64(3), None)}
+    )
     assert found == {"a": [0.333333, None, None, None], "2": [3, None]}
 
 
 def test_a_changed_configuration_is_no_preset():
-    preset = next(iter(CATALOGUE.values())).presets["smoke"]
+    preset = next(iter(CATALOGUE.values())).config("smoke")
     fields = [
         f.name for f in dataclasses.fields(preset) if isinstance(getattr(preset, f.name), int)
     ]
-    assert run._is_preset(preset, preset)
+    assert running._is_preset(preset, preset)
     other = dataclasses.replace(preset, **{fields[0]: getattr(preset, fields[0]) + 1})
-    assert not run._is_preset(other, preset)
+    assert not running._is_preset(other, preset)
 
 
 def test_claims_and_verdicts_have_words():
-    assert str(run.Claim("a", None, "b")).startswith("unresolved")
-    assert str(run.Claim("a", True, "b")).startswith("seen")
-    assert str(run.Claim("a", False, "b")).startswith("NOT SEEN")
+    assert str(findings.Claim("a", None, "b")).startswith("unresolved")
+    assert str(findings.Claim("a", True, "b")).startswith("seen")
+    assert str(findings.Claim("a", False, "b")).startswith("NOT SEEN")
 
 
 def test_networks_are_trained_once_and_their_time_counts(tmp_path, monkeypatch):
@@ -212,19 +218,21 @@ def test_networks_are_trained_once_and_their_time_counts(tmp_path, monkeypatch):
         seed: int = 0
 
     def trained(name):
-        one = run.Run(tmp_path / ".partial" / name, progress=False, say=lambda text: None)
+        one = running.Run(tmp_path / ".partial" / name, progress=False, say=lambda text: None)
         return one, one.train("networks", net, digits, Config(), record_at=1)
 
     first, fit = trained("one")
     assert first.earlier < 0.1
     with monkeypatch.context() as stopped:  # reading takes no time: all of it was earlier
-        stopped.setattr(run, "time", types.SimpleNamespace(monotonic=lambda: 0.0, time=time.time))
+        stopped.setattr(
+            running, "time", types.SimpleNamespace(monotonic=lambda: 0.0, time=time.time)
+        )
         second, again = trained("two")
     assert second.earlier == pytest.approx(sum(fit.seconds.values()))
     assert second.earlier > 0
     np.testing.assert_array_equal(fit.params(1)[0][0], again.params(1)[0][0])
     assert len(list((tmp_path / ".trained").iterdir())) == 1
-    one = run.Run(tmp_path / ".partial" / "four", progress=False, say=lambda text: None)
+    one = running.Run(tmp_path / ".partial" / "four", progress=False, say=lambda text: None)
     other = one.train("networks", net, digits, Config(seed=1), record_at=1)
     assert len(list((tmp_path / ".trained").iterdir())) == 2
     assert np.any(other.params(1)[0][0] != fit.params(1)[0][0])
@@ -253,7 +261,7 @@ def test_networks_of_other_code_are_not_taken_and_older_ones_only_unless_asked(
 
     def taken(fresh=False):
         where = tmp_path / ".partial" / "some"
-        one = run.Run(where, progress=False, say=lambda text: None, fresh=fresh)
+        one = running.Run(where, progress=False, say=lambda text: None, fresh=fresh)
         one.train("networks", net, digits, config)
         return found[-1][1]
 
@@ -261,7 +269,7 @@ def test_networks_of_other_code_are_not_taken_and_older_ones_only_unless_asked(
     assert taken()
     assert taken(fresh=True)  # trained in this process
     with monkeypatch.context() as patch:
-        patch.setattr(run, "_STARTED", time.time() + 10)
+        patch.setattr(running, "_STARTED", time.time() + 10)
         assert not taken(fresh=True)
     assert len({name for name, _ in found}) == 1
     monkeypatch.setattr(stored, "code", lambda *packages: f"other {packages}")

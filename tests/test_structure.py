@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import types
@@ -10,6 +11,7 @@ import pytest
 
 import jaxexpr
 import jaxexpr.training
+from sims.catalogue import CATALOGUE
 
 # Rooms from the ground up: a file imports its own room and rooms of lower levels, nothing else.
 LEVELS = [
@@ -148,10 +150,37 @@ def test_package_never_imports_the_simulations(root):
 
 @pytest.mark.parametrize(
     "line",
-    ["import sims", "import sims.run as r", "from sims import run", "from sims.run import *"],
+    [
+        "import sims",
+        "import sims.running as r",
+        "from sims import running",
+        "from sims.running import *",
+    ],
 )
 def test_an_import_of_the_simulations_is_seen(line):
     assert dotted(f"import numpy\n\ndef f():\n    {line.replace('*', 'Run')}\n", "sims")
+
+
+def test_a_simulation_borrows_from_its_own_topic_alone(root):
+    shared = {"config", "data_points", "findings", "running"}
+    scripts = {entry.script for entry in CATALOGUE.values()}
+    for path in (root / "sims").glob("*/*.py"):
+        topic = path.parent.name
+        found = {(name.split(".") + ["sims"])[1] for name in dotted(path.read_text(), "sims")}
+        assert found <= (set() if topic == "papers" else shared | {topic}), path
+        whole = {"simulate", "check", "draw", "Config"} <= set(re.findall(
+            r"^(?:def|class) (\w+)", path.read_text(), re.M))  # fmt: skip
+        assert whole == (f"{topic}.{path.stem}" in scripts), path
+
+
+def test_what_simulations_share_is_light_where_names_are_listed(root):
+    """The list of simulations needs no array library, and few files what is not public."""
+    code = "import sys, sims.catalogue, sims.command; print('jax' in sys.modules)"
+    assert python(code) == "False\n"
+    private = {
+        path.name for path in (root / "sims").rglob("*.py") if "_core" in rooms(path.read_text())
+    }
+    assert private == {"running.py", "command.py"}
 
 
 def python(code):

@@ -191,7 +191,7 @@ INSTEAD = {
         "upperbound": "use second_moment_upper or lipschitz_upper",
     },
     "plotting": {
-        "plot": "use layers(estimate), or curve_with_interval(x, mean, sem)",
+        "plot": "use layers(estimate), or curve_with_interval(x, estimate)",
         "sweep": "use curve_with_interval(x, mean, sem) for one layer's row of a sweep",
         "plane": "use regions(plane)",
         "heatmap": (

@@ -1,0 +1,1 @@
+"""How lengths grow from layer to layer."""

@@ -1,0 +1,1 @@
+"""The figures of each paper as plain data: title, script, settings."""

@@ -1,0 +1,1 @@
+"""Regions, lines and constructions."""

@@ -1,0 +1,1 @@
+"""Transitions of units along curves."""
