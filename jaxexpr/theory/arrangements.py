@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
-from jaxexpr.activations import get
+from jaxexpr.activations import Activation, get
 
 
 @explained
@@ -71,7 +69,7 @@ def zaslavsky_parallel(families: int, dim: int, parallel: int = 2) -> int:
     return cuts(families, dim, checks.integer("parallel", parallel, minimum=0))
 
 
-def breakpoints_of(activation: Any) -> int:
+def breakpoints_of(activation: str | Activation) -> int:
     """Return the number T of breakpoints of one unit."""
     found = get(activation)
     if found.breakpoints is None:

@@ -27,7 +27,7 @@ import math
 import operator
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
@@ -255,6 +255,6 @@ def depth_chain(n_in: int, units: int, activation: str | Activation = "relu") ->
     return tuple(itertools.starmap(Split, zip(depths, widths, upper, order, *rises, strict=True)))
 
 
-def _three(n_in: Any, width: Any, depth: Any) -> tuple[int, int, int]:
+def _three(n_in: int, width: int, depth: int) -> tuple[int, int, int]:
     n_in, width = checks.integer("n_in", n_in), checks.integer("width", width)
     return n_in, width, checks.integer("depth", depth)

@@ -15,19 +15,20 @@ the units are open (Hanin 2018), and bounded by the Lipschitz constant otherwise
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
 from jaxexpr import laws
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
+from jaxexpr.theory.layered import LayeredNetwork, refuse_others
 
 Array = np.ndarray
 
 
 @explained
-def gradient_second_moment(net: Any) -> Array:
+def gradient_second_moment(net: LayeredNetwork) -> Array:
     """Mean square of a unit's gradient in the input, ``E|grad h|^2``, layer by layer.
 
     ``Var_1 (n_0) prod_m Var_m n_m / 2`` for ReLU with even weights and biases, exactly (Var of the
@@ -49,7 +50,7 @@ def gradient_second_moment(net: Any) -> Array:
     >>> gradient_second_moment(net).round(12).tolist()  # He weights: 2 in every layer
     [2.0, 2.0]
     """
-    _is_network(net)
+    refuse_others(net)
     phi = net.activation
     share = 0.5 if phi.name == "relu" else phi.lipschitz**2
     squares = [
@@ -61,7 +62,7 @@ def gradient_second_moment(net: Any) -> Array:
 
 
 @explained
-def boundary_upper(net: Any) -> Array:
+def boundary_upper(net: LayeredNetwork) -> Array:
     """Upper bound on the mean boundary volume per unit of volume that each layer adds.
 
     ``T width peak sqrt(E|grad h|^2)`` with T breakpoints (Hanin & Rolnick 2019, Corollary 7, for
@@ -87,7 +88,7 @@ def boundary_upper(net: Any) -> Array:
     >>> boundary_upper(net).round(4).tolist()  # 8 / (0.5 sqrt(2 pi))
     [6.3831]
     """
-    _is_network(net)
+    refuse_others(net)
     if net.activation.breakpoints is None:
         raise ValueError(
             f"net has activation={net.activation.name!r}, which is smooth and has no boundaries: "
@@ -108,7 +109,7 @@ def boundary_upper(net: Any) -> Array:
 
 
 @explained
-def distance_lower(net: Any) -> Array:
+def distance_lower(net: LayeredNetwork) -> Array:
     """Lower bound on the mean distance from any point to the nearest boundary.
 
     ``1 / (4 D)`` with D the sum of ``boundary_upper`` over the layers (Hanin & Rolnick 2019,
@@ -130,7 +131,7 @@ def distance_lower(net: Any) -> Array:
 
 
 @explained
-def good_probability(widths: Any) -> Array:
+def good_probability(widths: Iterable[int]) -> Array:
     """Probability that some path of open units leads from a unit of each layer to the output.
 
     ``prod_{m > l} (1 - 2^-n_m)`` for dense ReLU networks with even continuous laws, the unit itself
@@ -154,8 +155,3 @@ def good_probability(widths: Any) -> Array:
     sizes = [checks.integer(f"widths[{i}]", w) for i, w in enumerate(widths)]
     alive = np.array([1 - 0.5**n for n in sizes[2:]] + [1.0])
     return np.cumprod(alive[::-1])[::-1]
-
-
-def _is_network(net: Any) -> None:
-    if not (hasattr(net, "widths") and hasattr(net, "layer")):
-        raise ValueError(f"net={checks.shown(net)} is not a random network: give jaxexpr.MLP(...)")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import jax
 import jax.numpy as jnp
@@ -93,7 +93,7 @@ def _legendre(count: int) -> tuple[Array, Array]:
     return np.asarray(x), np.asarray(w)
 
 
-def _nodes(phi: Activation, scale: float, more: Any = ()) -> tuple[Array, Array]:
+def _nodes(phi: Activation, scale: float, more: Iterable[float] = ()) -> tuple[Array, Array]:
     """Nodes of a standard normal and their weights, parted where ``scale x`` is a breakpoint.
 
     more : other places at which to part them.
@@ -107,7 +107,7 @@ def _nodes(phi: Activation, scale: float, more: Any = ()) -> tuple[Array, Array]
     return at, weight * np.exp(-(at**2) / 2) / math.sqrt(2 * math.pi)
 
 
-def _mean(function: Any, phi: Activation, q: Array) -> Array:
+def _mean(function: Callable[[Array], Array], phi: Activation, q: Array) -> Array:
     q = np.asarray(q, np.float64)
     found = []
     for one in q.flat:

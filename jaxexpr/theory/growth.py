@@ -33,27 +33,29 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxexpr import laws
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation, get
 from jaxexpr.curves import Curve
+from jaxexpr.theory.layered import LayeredNetwork, refuse_others
 
 Array = np.ndarray
 
 
-def _sizes(width: Any, fan_in: Any) -> tuple[int, int]:
+def _sizes(width: int, fan_in: int | None) -> tuple[int, int]:
     width = checks.integer("width", width)
     return width, width if fan_in is None else checks.integer("fan_in", fan_in)
 
 
-def _law(weights: Any) -> Any:
+def _law(weights: laws.Law) -> laws.Law:
     return laws.as_float64(laws.as_law("weights", weights))
 
 
 @explained
-def mean_chi(dof: Any) -> Array:
+def mean_chi(dof: ArrayLike) -> Array:
     """Mean of a chi variable, ``sqrt 2 Gamma((j+1)/2) / Gamma(j/2)``; 0 for j = 0.
 
     Examples
@@ -69,7 +71,7 @@ def mean_chi(dof: Any) -> Array:
     return np.where(j > 0, value, 0.0)
 
 
-def _binomial(trials: int, p: Any) -> tuple[Array, Array]:
+def _binomial(trials: int, p: ArrayLike) -> tuple[Array, Array]:
     """Support ``(trials + 1,)`` and probabilities ``p.shape + (trials + 1,)``."""
     from scipy.special import gammaln, xlog1py, xlogy
 
@@ -139,7 +141,7 @@ def second_moment_upper(weights: laws.Law, width: int, fan_in: int | None = None
 
 
 @explained
-def gaussian_growth(sigma: Any, width: int, fan_in: int | None = None) -> Array:
+def gaussian_growth(sigma: ArrayLike, width: int, fan_in: int | None = None) -> Array:
     """Exact mean growth of a ReLU layer with dense Gaussian weights and any even biases.
 
     ``sigma sum_j Binomial(width, 1/2)(j) E chi_j / sqrt(fan_in)``. The ratios of successive
@@ -157,7 +159,7 @@ def gaussian_growth(sigma: Any, width: int, fan_in: int | None = None) -> Array:
 
 
 @explained
-def gaussian_log_growth(sigma: Any, width: int, fan_in: int | None = None) -> Array:
+def gaussian_log_growth(sigma: ArrayLike, width: int, fan_in: int | None = None) -> Array:
     """Exact mean of ``log ratio`` given that the ratio is not 0; assumptions as gaussian_growth.
 
     ``log(sigma / sqrt(fan_in)) + E[(psi(A/2) + log 2) / 2 | A > 0]``, A ~ Binomial(width, 1/2).
@@ -173,7 +175,7 @@ def gaussian_log_growth(sigma: Any, width: int, fan_in: int | None = None) -> Ar
 
 
 @explained
-def lipschitz_upper(sigma: Any, width: int, fan_in: int | None = None) -> Array:
+def lipschitz_upper(sigma: ArrayLike, width: int, fan_in: int | None = None) -> Array:
     """``sigma E chi_width / sqrt(fan_in)``: upper bound for every 1-Lipschitz activation.
 
     The mean growth from post-activations to pre-activations under dense Gaussian weights, exact
@@ -184,7 +186,9 @@ def lipschitz_upper(sigma: Any, width: int, fan_in: int | None = None) -> Array:
 
 
 @explained
-def linear_probability(sigma_w: Any, sigma_b: Any, activation: str | Activation) -> Array:
+def linear_probability(
+    sigma_w: ArrayLike, sigma_b: ArrayLike, activation: str | Activation
+) -> Array:
     """Least probability that a unit is in its linear part, as Raghu et al.'s proof needs it.
 
     1/2 for ReLU. For hard-tanh ``erf(1 / sqrt(2 (sigma_w^2 + sigma_b^2)))``: after the first
@@ -208,8 +212,8 @@ def linear_probability(sigma_w: Any, sigma_b: Any, activation: str | Activation)
 
 @explained
 def raghu_lower(
-    sigma_w: Any,
-    sigma_b: Any,
+    sigma_w: ArrayLike,
+    sigma_b: ArrayLike,
     width: int,
     activation: str | Activation,
     fan_in: int | None = None,
@@ -237,8 +241,8 @@ def raghu_lower(
 
 @explained
 def raghu_sharp(
-    sigma_w: Any,
-    sigma_b: Any,
+    sigma_w: ArrayLike,
+    sigma_b: ArrayLike,
     width: int,
     activation: str | Activation,
     fan_in: int | None = None,
@@ -287,7 +291,9 @@ def turning_share(curve: Curve) -> float:
 
 
 @explained
-def raghu_rate(sigma_w: Any, sigma_b: Any, width: int, activation: str | Activation) -> Array:
+def raghu_rate(
+    sigma_w: ArrayLike, sigma_b: ArrayLike, width: int, activation: str | Activation
+) -> Array:
     """Order of growth printed in Raghu et al. 2017, Theorem 3: a slope to draw, never a bound.
 
     ReLU ``sigma_w sqrt k / sqrt(k + 1)``; hard-tanh
@@ -311,7 +317,7 @@ def raghu_rate(sigma_w: Any, sigma_b: Any, width: int, activation: str | Activat
 
 
 @explained
-def composed(factors: Iterable[Any] | Any, depth: int | None = None) -> Array:
+def composed(factors: Iterable[ArrayLike] | ArrayLike, depth: int | None = None) -> Array:
     """Products of the factors of layers 1 to d, for d = 1, 2, ..., on a new last axis.
 
     Parameters
@@ -328,19 +334,22 @@ def composed(factors: Iterable[Any] | Any, depth: int | None = None) -> Array:
     >>> composed(2.0, 3).tolist()
     [2.0, 4.0, 8.0]
     """
+    each: Iterable[Any]
     if depth is not None:
-        factors = [factors] * checks.integer("depth", depth)
-    elif not np.iterable(factors):
+        each = [factors] * checks.integer("depth", depth)
+    elif np.iterable(factors):
+        each = factors
+    else:
         raise ValueError(f"factors={checks.shown(factors)} is one number: give its depth as well")
-    factors = [checks.numeric("factors", factor) for factor in factors]
-    if not factors:
+    numbers = [checks.numeric("factors", factor) for factor in each]
+    if not numbers:
         raise ValueError("factors=[] is empty: give at least one")
-    arrays = np.broadcast_arrays(*(np.asarray(f, np.float64) for f in factors))
+    arrays = np.broadcast_arrays(*(np.asarray(number, np.float64) for number in numbers))
     return np.cumprod(np.stack(arrays, axis=-1), axis=-1)
 
 
 @explained
-def per_layer(factor: Callable[..., Array], net: Any) -> Array:
+def per_layer(factor: Callable[..., Array], net: LayeredNetwork) -> Array:
     """Return the factor of every layer of a network, as ``factor(weights, width, fan_in)`` has it.
 
     Parameters
@@ -360,8 +369,7 @@ def per_layer(factor: Callable[..., Array], net: Any) -> Array:
         for what is not a network, and for a factor of this module, all of them ReLU's, with a
         network of another activation.
     """
-    if not (hasattr(net, "widths") and hasattr(net, "layer")):
-        raise ValueError(f"net={checks.shown(net)} is not a random network: give jaxexpr.MLP(...)")
+    refuse_others(net)
     if not callable(factor):
         raise ValueError(
             f"factor={checks.shown(factor)}: give a function of weights, width and fan_in, such as "
@@ -385,7 +393,7 @@ def per_layer(factor: Callable[..., Array], net: Any) -> Array:
 
 @explained
 def critical_sigma(
-    density: Any,
+    density: ArrayLike,
     width: int,
     fan_in: int | None = None,
     *,
@@ -414,7 +422,7 @@ def critical_sigma(
 
 @explained
 def critical_density(
-    sigma_w: Any,
+    sigma_w: ArrayLike,
     width: int,
     fan_in: int | None = None,
     *,
@@ -439,7 +447,7 @@ def critical_density(
     return np.asarray(np.where(density <= 1 + 1e-12, np.minimum(density, 1.0), np.nan))
 
 
-def _sigmas(sigma_w: Any, sigma_b: Any) -> tuple[Array, Array]:
+def _sigmas(sigma_w: ArrayLike, sigma_b: ArrayLike) -> tuple[Array, Array]:
     sigma_w, sigma_b = _sigma("sigma_w", sigma_w), _sigma("sigma_b", sigma_b)
     try:
         np.broadcast_shapes(sigma_w.shape, sigma_b.shape)
@@ -451,7 +459,7 @@ def _sigmas(sigma_w: Any, sigma_b: Any) -> tuple[Array, Array]:
     return sigma_w, sigma_b
 
 
-def _spread_law(law: Any) -> Any:
+def _spread_law(law: laws.Law | None) -> laws.Law:
     """Return the law of non-zero weights, Gaussian by default, if it has a spread."""
     found = laws.Gaussian(1.0) if law is None else _law(law)
     if np.any(np.asarray(found.std) <= 0):
@@ -459,5 +467,5 @@ def _spread_law(law: Any) -> Any:
     return found
 
 
-def _sigma(name: str, value: Any) -> Array:
+def _sigma(name: str, value: ArrayLike) -> Array:
     return np.asarray(checks.non_negative(name, value), np.float64)

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import functools
 from math import comb
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
@@ -25,7 +25,7 @@ MOST_POINTS = 62  # whose labels one integer holds
 
 
 @explained
-def flips_bound(points: int, flips: Any) -> Array:
+def flips_bound(points: int, flips: ArrayLike) -> Array:
     """Most labellings of `points` points on a path along which `flips` labels change, one a time.
 
     ``min(2^points, flips + 1)``; arrays of flips broadcast.
@@ -57,7 +57,7 @@ def sauer_shelah(points: int, vc: int) -> int:
 
 
 @explained
-def random_walk(points: int, flips: Any) -> Array:
+def random_walk(points: int, flips: ArrayLike) -> Array:
     """Expected number of labellings met if each flip changes the label of a uniformly drawn point.
 
     A walk on the vertices of the cube of dimension s = `points`; its reference in Raghu et al.

@@ -15,21 +15,25 @@ linear activations, and quadrature for tanh. All arguments broadcast.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation, get
 from jaxexpr.theory import gaussian_integrals
+from jaxexpr.theory.layered import LayeredNetwork, refuse_others
 
 Array = np.ndarray
 SMALL = 1e-13
 
 
 @explained
-def length_map(q: Any, sigma_w: Any, sigma_b: Any, activation: str | Activation) -> Array:
+def length_map(
+    q: ArrayLike, sigma_w: ArrayLike, sigma_b: ArrayLike, activation: str | Activation
+) -> Array:
     """Variance of a pre-activation in the next layer, ``sigma_w^2 E phi(h)^2 + sigma_b^2``.
 
     Parameters
@@ -53,7 +57,12 @@ def length_map(q: Any, sigma_w: Any, sigma_b: Any, activation: str | Activation)
 
 @explained
 def covariance_map(
-    q1: Any, q2: Any, q12: Any, sigma_w: Any, sigma_b: Any, activation: str | Activation
+    q1: ArrayLike,
+    q2: ArrayLike,
+    q12: ArrayLike,
+    sigma_w: ArrayLike,
+    sigma_b: ArrayLike,
+    activation: str | Activation,
 ) -> Array:
     """Covariance of two inputs' pre-activations in the next layer.
 
@@ -77,7 +86,7 @@ def covariance_map(
 
 @explained
 def correlation_map(
-    c: Any, q: Any, sigma_w: Any, sigma_b: Any, activation: str | Activation
+    c: ArrayLike, q: ArrayLike, sigma_w: ArrayLike, sigma_b: ArrayLike, activation: str | Activation
 ) -> Array:
     """Correlation of two inputs of one length in the next layer, at variance q of this one.
 
@@ -96,7 +105,7 @@ def correlation_map(
 
 
 @explained
-def chi_1(q: Any, sigma_w: Any, activation: str | Activation) -> Array:
+def chi_1(q: ArrayLike, sigma_w: ArrayLike, activation: str | Activation) -> Array:
     """Squared growth of a small distance in one layer, ``sigma_w^2 E phi'(h)^2``.
 
     Examples
@@ -109,7 +118,9 @@ def chi_1(q: Any, sigma_w: Any, activation: str | Activation) -> Array:
 
 
 @explained
-def curvature_map(kappa_squared: Any, q: Any, sigma_w: Any, activation: str | Activation) -> Array:
+def curvature_map(
+    kappa_squared: ArrayLike, q: ArrayLike, sigma_w: ArrayLike, activation: str | Activation
+) -> Array:
     """Squared extrinsic curvature of a curve's image: ``3 chi_2 / chi_1^2 + kappa^2 / chi_1``.
 
     Poole et al. 2016, ``chi_2 = sigma_w^2 E phi''(h)^2``; at the fixed point of the length map, and
@@ -137,7 +148,7 @@ def curvature_map(kappa_squared: Any, q: Any, sigma_w: Any, activation: str | Ac
 
 
 @explained
-def fixed_length(sigma_w: Any, sigma_b: Any, activation: str | Activation) -> Array:
+def fixed_length(sigma_w: ArrayLike, sigma_b: ArrayLike, activation: str | Activation) -> Array:
     """Variance q* to which the length map converges from above; inf where it grows without bound.
 
     Examples
@@ -177,7 +188,9 @@ def _settled(phi: Activation, w: float, b: float) -> float:
 
 
 @explained
-def fixed_correlation(sigma_w: Any, sigma_b: Any, activation: str | Activation) -> Array:
+def fixed_correlation(
+    sigma_w: ArrayLike, sigma_b: ArrayLike, activation: str | Activation
+) -> Array:
     """Correlation c* to which that of two unlike inputs converges at q*; 1 in the ordered phase.
 
     NaN where the lengths have no finite fixed point above 0.
@@ -216,7 +229,7 @@ def fixed_correlation(sigma_w: Any, sigma_b: Any, activation: str | Activation) 
 
 
 @explained
-def edge_of_chaos(sigma_b: Any, activation: str | Activation) -> Array:
+def edge_of_chaos(sigma_b: ArrayLike, activation: str | Activation) -> Array:
     """Scale sigma_w at which ``chi_1 = 1`` at the fixed point: the line between order and chaos.
 
     Examples
@@ -245,7 +258,7 @@ def edge_of_chaos(sigma_b: Any, activation: str | Activation) -> Array:
 
 
 @explained
-def mean_field_growth(net: Any, q0: float) -> Array:
+def mean_field_growth(net: LayeredNetwork, q0: float) -> Array:
     """Growth of a small distance in each layer of a wide network, ``sqrt(chi_1(q_l))``.
 
     q_l is iterated from the input, not taken at the fixed point. With unequal widths a factor
@@ -275,7 +288,7 @@ def mean_field_growth(net: Any, q0: float) -> Array:
 
 
 @explained
-def transitions_over_length(net: Any, q0: float) -> Array:
+def transitions_over_length(net: LayeredNetwork, q0: float) -> Array:
     """Transitions of each layer over the length of its image, in a wide network on a sphere.
 
     Along a curve on which |x| does not change, h and its derivative h' are independent in the
@@ -318,10 +331,9 @@ def transitions_over_length(net: Any, q0: float) -> Array:
     return np.array(found, np.float64)
 
 
-def _layers(net: Any, q0: float) -> list[tuple[float, float, int, int]]:
+def _layers(net: LayeredNetwork, q0: float) -> list[tuple[float, float, int, int]]:
     """Variance of the pre-activations, sigma_w, fan-in and width of each layer."""
-    if not (hasattr(net, "widths") and hasattr(net, "layer")):
-        raise ValueError(f"net={checks.shown(net)} is not a random network: give jaxexpr.MLP(...)")
+    refuse_others(net)
     if net.sweep_shape:
         raise ValueError(f"net has a sweep of shape {net.sweep_shape}: give one cell at a time")
     moment, found = float(checks.non_negative("q0", q0)), []
@@ -333,11 +345,11 @@ def _layers(net: Any, q0: float) -> list[tuple[float, float, int, int]]:
     return found
 
 
-def _numbers(**values: Any) -> list[Array]:
+def _numbers(**values: ArrayLike) -> list[Array]:
     return [np.asarray(checks.non_negative(k, v), np.float64) for k, v in values.items()]
 
 
-def _map_over(function: Any, *arrays: Array) -> Array:
+def _map_over(function: Callable[..., float], *arrays: Array) -> Array:
     rows = zip(*(a.flat for a in arrays), strict=True)
     found = [function(*(float(x) for x in row)) for row in rows]
     return np.array(found, np.float64).reshape(arrays[0].shape)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
@@ -16,6 +17,16 @@ from jaxexpr.theory import regions
 from jaxexpr.theory.arrangements import breakpoints_of
 
 ROUNDING = 1e-9  # relative; of a mean that was gathered in floating point
+
+
+class Estimated(Protocol):
+    """A mean number of regions and its standard error, such as an ``Estimate``."""
+
+    @property
+    def mean(self) -> ArrayLike: ...
+
+    @property
+    def sem(self) -> ArrayLike: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,7 +141,7 @@ def region_bounds(
     widths: Iterable[int],
     activation: str | Activation = "relu",
     *,
-    count: Any = None,
+    count: float | np.integer | Estimated | None = None,
     of: str = "activation",
     dim: int | None = None,
     zero_bias: bool = False,
@@ -273,7 +284,9 @@ def _lower_bounds(
     ]
 
 
-def _as_count(count: Any) -> tuple[int | float | None, float | None]:
+def _as_count(
+    count: float | np.integer | Estimated | None,
+) -> tuple[int | float | None, float | None]:
     """Return the count, or the mean and the error of an estimate."""
     if count is None:
         return None, None

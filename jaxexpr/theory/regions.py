@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
@@ -293,7 +292,7 @@ def telgarsky2015_lower(depth: int) -> int:
     return 2 ** checks.integer("depth", depth)
 
 
-def _roomy(n_in: Any, widths: Any) -> tuple[int, tuple[int, ...]]:
+def _roomy(n_in: int, widths: Iterable[int]) -> tuple[int, tuple[int, ...]]:
     """Return checked sizes of a construction that needs as many units as inputs."""
     n_in, sizes = checks.network_sizes(n_in, widths)
     for i, n in enumerate(sizes):

@@ -14,9 +14,8 @@ raghu_transitions     their growth by a layer, an order and no bound  hard-tanh,
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
@@ -37,10 +36,10 @@ def _levels(activation: str | Activation) -> tuple[float, ...]:
 
 @explained
 def line_transitions(
-    x0: Any,
-    x1: Any,
-    sigma_w: Any,
-    sigma_b: Any,
+    x0: ArrayLike,
+    x1: ArrayLike,
+    sigma_w: ArrayLike,
+    sigma_b: ArrayLike,
     width: int,
     activation: str | Activation = "relu",
 ) -> Array:
@@ -118,11 +117,11 @@ def _apart(level: float, s0: Array, s1: Array, angle: Array) -> Array:
 
 @explained
 def circle_transitions(
-    radius: Any,
-    angle: Any,
+    radius: ArrayLike,
+    angle: ArrayLike,
     n_in: int,
-    sigma_w: Any,
-    sigma_b: Any,
+    sigma_w: ArrayLike,
+    sigma_b: ArrayLike,
     width: int,
     activation: str | Activation = "relu",
 ) -> Array:
@@ -154,7 +153,7 @@ def circle_transitions(
 
 
 @explained
-def raghu_transitions(sigma_w: Any, sigma_b: Any, width: int) -> Array:
+def raghu_transitions(sigma_w: ArrayLike, sigma_b: ArrayLike, width: int) -> Array:
     """Growth of the number of transitions by one layer: Raghu et al. 2017, Theorem 4.
 
     ``k (1 - (2/pi) arctan(sqrt(k (1 + sigma_b^2 / sigma_w^2))))`` for hard-tanh networks of which
