@@ -1,7 +1,7 @@
 """Expressivity of neural networks: growth, transitions and regions, with errors or exact."""
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jaxexpr import activations, curves, datasets, exact, laws, prng, theory
 from jaxexpr._core import calls
@@ -81,7 +81,7 @@ _WHERE_USED = ("plotting", "results", "training")  # these need Matplotlib, xarr
 _ABSENT = calls.absent(__name__, [*__all__, *_WHERE_USED])
 
 
-def _imported(name: str) -> Any:
+def _imported(name: str) -> object:
     if name in _WHERE_USED:
         return importlib.import_module(f"{__name__}.{name}")
     return _ABSENT(name)

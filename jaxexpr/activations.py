@@ -115,7 +115,9 @@ class _Slope:
         return jax.jvp(self.function, (h,), (jnp.ones_like(h),))[1]
 
 
-def _checked_pieces(breakpoints: Any, slopes: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _checked_pieces(
+    breakpoints: Sequence[float], slopes: Sequence[float] | None
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Check that breakpoints increase and that there is a slope between each two of them."""
     at, slope = checks.sequence("breakpoints", breakpoints), checks.sequence("slopes", slopes)
     if any(b >= c for b, c in zip(at, at[1:], strict=False)):
@@ -255,7 +257,7 @@ NAMES = {a.name: a for a in (relu, hard_tanh, tanh, erf, absolute, linear)} | {
 }
 
 
-def get(activation: Any) -> Activation:
+def get(activation: str | Activation) -> Activation:
     """Return the activation of this name, or `activation` itself if it is one.
 
     Raises
@@ -300,7 +302,7 @@ def _consistent(phi: Activation) -> None:
     h = np.sort(np.concatenate([np.linspace(low + 1 / 997, high - 1 / 991, 1201), middles]))
     h = h.astype(np.float32)
 
-    def look(h: jax.Array) -> Any:
+    def look(h: jax.Array) -> tuple[jax.Array, ...]:
         values, slopes = jax.jvp(phi.function, (h,), (jnp.ones_like(h),))
         return values, phi.function(2 * h), slopes, phi.derivative(h)
 
@@ -358,7 +360,14 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0][:80]
 
 
-def _at_all(what: str, h: Any, fits: Any, found: Any, fix: str, due: Any = None) -> None:
+def _at_all(
+    what: str,
+    h: np.ndarray,
+    fits: np.ndarray,
+    found: np.ndarray,
+    fix: str,
+    due: np.ndarray | None = None,
+) -> None:
     """Refuse what does not fit at some h, naming the first."""
     if not fits.all():
         i = int(np.argmin(fits))

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike, DTypeLike
 
 from jaxexpr import activations, laws
 from jaxexpr._core import checks
@@ -55,7 +56,7 @@ class ConvNet(Network):
         biases: laws.Law | Sequence[laws.Law],
         activation: str | activations.Activation = "relu",
         *,
-        dtype: Any = "float32",
+        dtype: DTypeLike = "float32",
     ) -> None:
         if not isinstance(input_shape, Sequence | np.ndarray) or len(input_shape) != 3:
             raise ValueError(
@@ -79,7 +80,7 @@ class ConvNet(Network):
             raise ValueError("layers hold no weights: give at least one Conv or Dense")
         self._describe(shape, tuple(ops), weights, biases, activation, dtype)
 
-    def apply(self, params: Params, x: Any) -> jax.Array:
+    def apply(self, params: Params, x: ArrayLike) -> jax.Array:
         """Return the output of the last layer for one input, of its shape.
 
         A pure function, for gradients, for ``exact.pieces_of``, or to train.
@@ -125,7 +126,7 @@ def cifar10_convnet(
     features: tuple[int, int] = (32, 64),
     dense: tuple[int, int] = (384, 192),
     input_shape: Sequence[int] = (32, 32, 3),
-    dtype: Any = "float32",
+    dtype: DTypeLike = "float32",
 ) -> ConvNet:
     """The architecture of Raghu et al. 2017's CIFAR-10 experiments.
 

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
+from numpy.typing import ArrayLike
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import absent, explained
 
-Vector = Any
+Vector: TypeAlias = ArrayLike
 
 
 @jax.tree_util.register_pytree_with_keys_class
@@ -52,7 +54,7 @@ class Curve:
         return tuple(zip(keys, self.arrays, strict=True)), static
 
     @classmethod
-    def tree_unflatten(cls, static: Any, arrays: Any) -> Curve:
+    def tree_unflatten(cls, static: tuple[Any, ...], arrays: Iterable[Any]) -> Curve:
         kind, domain, point, shape, whole = static
         curve = object.__new__(cls)
         values = {
@@ -115,12 +117,12 @@ class Curve:
         points, tangents = (np.asarray(x).reshape(count, -1) for x in both)
         return points, tangents
 
-    def astype(self, dtype: Any) -> Curve:
+    def astype(self, dtype: DTypeLike) -> Curve:
         """Return the curve with its arrays in `dtype`."""
         return jax.tree.map(lambda leaf: jnp.asarray(leaf).astype(dtype), self)
 
 
-def _vector(name: str, value: Vector) -> Any:
+def _vector(name: str, value: Vector) -> np.ndarray | jax.Array:
     value = checks.numeric(name, value)
     if np.ndim(value) == 0 or np.size(value) == 0:
         raise ValueError(
@@ -132,7 +134,7 @@ def _vector(name: str, value: Vector) -> Any:
     return np.asarray(value, np.float64)
 
 
-def _pair(x0: Vector, x1: Vector) -> tuple[Any, Any]:
+def _pair(x0: Vector, x1: Vector) -> tuple[np.ndarray | jax.Array, np.ndarray | jax.Array]:
     x0, x1 = _vector("x0", x0), _vector("x1", x1)
     if np.shape(x0) != np.shape(x1):
         raise ValueError(
@@ -184,7 +186,7 @@ def _round(arrays: tuple[Any, ...], s: jax.Array) -> jax.Array:
     return value + arrays[2] if len(arrays) == 3 else value
 
 
-def _two_directions(names: tuple[str, str], x0: Any, x1: Any) -> None:
+def _two_directions(names: tuple[str, str], x0: Vector, x1: Vector) -> None:
     if not _all_known(x0, x1):
         return
     a, b = (np.asarray(x, np.float64).ravel() for x in (x0, x1))
@@ -383,7 +385,7 @@ def from_function(
     return Curve("function", (low, high), (), _UserPoint(function), shape)
 
 
-def as_curve(name: str, value: Any) -> Curve:
+def as_curve(name: str, value: object) -> Curve:
     """Return `value` if it is a curve; the message lists the curves that exist."""
     if isinstance(value, Curve):
         return value

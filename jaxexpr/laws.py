@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike, DTypeLike
 
 from jaxexpr import prng
 from jaxexpr._core import checks
@@ -49,10 +51,10 @@ class Law:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
 
-        def flatten(law: Any) -> tuple[tuple[Any, ...], None]:
+        def flatten(law: Law) -> tuple[tuple[Any, ...], None]:
             return tuple(getattr(law, f.name) for f in _fields(cls)), None
 
-        def unflatten(_: None, leaves: Any) -> Any:
+        def unflatten(_: None, leaves: Iterable[Any]) -> Law:
             # JAX rebuilds laws from tracers and placeholders, so the checks must not run here.
             law = object.__new__(cls)
             for field, leaf in zip(_fields(cls), leaves, strict=True):
@@ -107,7 +109,7 @@ class Law:
         """Whether the law has a density with respect to length: `pdf` and `peak` exist."""
         return type(self).pdf is not Law.pdf
 
-    def pdf(self, x: Any) -> jax.Array:
+    def pdf(self, x: ArrayLike) -> jax.Array:
         """Density at `x`, an array of any shape; the law's numbers must be scalars."""
         raise TypeError(f"{type(self).__name__} has no density: use Gaussian or Uniform")
 
@@ -117,7 +119,9 @@ class Law:
         raise TypeError(f"{type(self).__name__} has no density: use Gaussian or Uniform")
 
     @explained
-    def sample(self, key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Array:
+    def sample(
+        self, key: jax.Array, shape: tuple[int, ...], dtype: DTypeLike = jnp.float32
+    ) -> jax.Array:
         """Draw an array.
 
         Parameters
@@ -150,7 +154,7 @@ class Law:
             )
         return self.draw(prng.seed(key), sizes, name)
 
-    def draw(self, start: prng.Seed, shape: tuple[int, ...], dtype: Any) -> jax.Array:
+    def draw(self, start: prng.Seed, shape: tuple[int, ...], dtype: DTypeLike) -> jax.Array:
         """Draw as ``sample`` does, from a seed in place of a key."""
         dtype = jnp.dtype(dtype)
         words = prng.words(start, shape)
@@ -166,7 +170,7 @@ class Law:
         return np.broadcast_shapes(*(np.shape(leaf) for leaf in jax.tree.leaves(self)), ())
 
 
-def unit_of(law: Law, words: prng.Words, dtype: Any) -> jax.Array:
+def unit_of(law: Law, words: prng.Words, dtype: jnp.dtype) -> jax.Array:
     """Return ``law.unit(words, dtype)``, checked: the unit of a user's law may be anything."""
     unit = law.unit(words, dtype)
     shape, kind = words.second.shape, jnp.dtype(dtype)
@@ -188,7 +192,7 @@ def unit_of(law: Law, words: prng.Words, dtype: Any) -> jax.Array:
     return jnp.asarray(unit)
 
 
-def _used(law: Law, words: prng.Words, dtype: Any) -> tuple[bool, bool]:
+def _used(law: Law, words: prng.Words, dtype: jnp.dtype) -> tuple[bool, bool]:
     """Which of the two words the law's draw reads."""
     like = (jax.ShapeDtypeStruct(word.shape, jnp.uint32) for word in words)
     read = jax.make_jaxpr(lambda *two: law.unit(prng.Words(*two), dtype))(*like).jaxpr
@@ -241,7 +245,7 @@ class Gaussian(Law):
     def unit(self, words: prng.Words, dtype: jnp.dtype) -> jax.Array:
         return prng.normal(words.second, dtype)
 
-    def pdf(self, x: Any) -> jax.Array:
+    def pdf(self, x: ArrayLike) -> jax.Array:
         return jnp.exp(-((x / self.sigma) ** 2) / 2) * self.peak
 
     @property
@@ -274,7 +278,7 @@ class Uniform(Law):
     def unit(self, words: prng.Words, dtype: jnp.dtype) -> jax.Array:
         return prng.symmetric(words.second, dtype)
 
-    def pdf(self, x: Any) -> jax.Array:
+    def pdf(self, x: ArrayLike) -> jax.Array:
         return jnp.where(jnp.abs(x) < self.limit, self.peak, 0.0 * x)
 
     @property
@@ -435,7 +439,7 @@ class Sparse(Law):
         return without_derivative(kept, density)
 
 
-def as_law(name: str, value: Any) -> Law:
+def as_law(name: str, value: object) -> Law:
     """Return `value` if it is a law; the message lists the laws that exist."""
     if isinstance(value, Law):
         _fields(type(value))

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike, DTypeLike
 
 from jaxexpr import activations, laws, prng
 from jaxexpr._core import checks
@@ -40,7 +41,7 @@ class LayerSpec(NamedTuple):
         return jnp.asarray(self.weights.scale, dtype) / math.sqrt(fan_in)
 
     def draw_unit(
-        self, seed: prng.Seed, layer: Any, fan_in: int, fan_out: int, dtype: jnp.dtype
+        self, seed: prng.Seed, layer: ArrayLike, fan_in: int, fan_out: int, dtype: jnp.dtype
     ) -> jax.Array:
         """Draw the matrix of `layer` of the network of `seed`, without its scale.
 
@@ -49,7 +50,9 @@ class LayerSpec(NamedTuple):
         words = prng.words(prng.child(seed, layer, 0), (fan_in, fan_out))
         return laws.unit_of(self.weights, words, dtype)
 
-    def draw_biases(self, seed: prng.Seed, layer: Any, fan_out: int, dtype: jnp.dtype) -> jax.Array:
+    def draw_biases(
+        self, seed: prng.Seed, layer: ArrayLike, fan_out: int, dtype: jnp.dtype
+    ) -> jax.Array:
         """Draw the biases of `layer`, shape ``(fan_out,)``."""
         return self.biases.draw(prng.child(seed, layer, 1), (fan_out,), dtype)
 
@@ -65,7 +68,7 @@ class Run(NamedTuple):
     op: Any
 
 
-def _per_layer(name: str, value: Any, depth: int) -> tuple[laws.Law, ...]:
+def _per_layer(name: str, value: object, depth: int) -> tuple[laws.Law, ...]:
     if isinstance(value, laws.Law):
         return (laws.as_law(name, value),)
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -100,10 +103,10 @@ class Network:
         self,
         input_shape: tuple[int, ...],
         ops: tuple[Any, ...],
-        weights: Any,
-        biases: Any,
-        activation: Any,
-        dtype: Any,
+        weights: laws.Law | Sequence[laws.Law],
+        biases: laws.Law | Sequence[laws.Law],
+        activation: str | activations.Activation,
+        dtype: DTypeLike,
     ) -> None:
         """Check what a network is made of, and keep it."""
         drawn = sum(hasattr(op, "fan_in") for op in ops)
@@ -127,7 +130,7 @@ class Network:
         return (self.weights, self.biases), static
 
     @classmethod
-    def tree_unflatten(cls, static: Any, children: Any) -> Any:
+    def tree_unflatten(cls, static: tuple[Any, ...], children: Iterable[Any]) -> Self:
         net = object.__new__(cls)
         shape, ops, activation, dtype = static
         net._set((shape, ops, *children, activation, dtype))
@@ -167,7 +170,7 @@ class Network:
         )
 
     @property
-    def fingerprint_parts(self) -> Any:
+    def fingerprint_parts(self) -> tuple[object, ...]:
         """What is static: all that the laws' numbers don't say."""
         return self.input_shape, self.ops, self.dtype
 
@@ -214,7 +217,7 @@ class Network:
         """
         checks.random_key("key", key)
 
-        def draw(net: Any) -> Params:
+        def draw(net: Network) -> Params:
             dtype = jnp.dtype(net.dtype)
             seed, params = prng.seed(key), []
             for i, op in enumerate(net.ops):
@@ -268,7 +271,7 @@ class MLP(Network):
         biases: laws.Law | Sequence[laws.Law],
         activation: str | activations.Activation = "relu",
         *,
-        dtype: Any = "float32",
+        dtype: DTypeLike = "float32",
     ) -> None:
         if not isinstance(widths, Sequence | np.ndarray) or isinstance(widths, str):
             raise ValueError(
@@ -296,7 +299,7 @@ def validate_for(
     return arrays, curve, net.activation, precision_of(arrays)
 
 
-def fitting_params(net: Network, params: Any, *, networks: bool = False) -> Params:
+def fitting_params(net: Network, params: Params, *, networks: bool = False) -> Params:
     """Return the parameters of a network whose layers are those of `net`, checked.
 
     networks : whether all arrays may share a leading axis, one entry a network.

@@ -35,7 +35,7 @@ def validate(
     return params, curve, activations.get(activation), precision_of(params)
 
 
-def precision_of(params: Any) -> str:
+def precision_of(params: object) -> str:
     """``"float64"`` if any array is of that type, else ``"float32"``."""
     kinds = {np.dtype(x.dtype) for x in jax.tree.leaves(params)}
     return "float64" if np.dtype(np.float64) in kinds else "float32"
@@ -56,7 +56,7 @@ _A_FUNCTION = "use exact.pieces_of(function, x0, x1), which takes any JAX functi
 _NO_MORE = "(distances, planes and cells are of fully connected layers alone)"
 
 
-def pairs_of(params: Any) -> list[tuple[Any, Any]]:
+def pairs_of(params: Params) -> list[tuple[Any, Any]]:
     """Return ``(W, b)`` of each layer; refuse what is something else and say where it belongs."""
     if not isinstance(params, Mapping):  # a name of two letters would pass for a pair
         with contextlib.suppress(TypeError, ValueError):
@@ -82,7 +82,7 @@ def pairs_of(params: Any) -> list[tuple[Any, Any]]:
     raise ValueError(f"params={checks.shown(params, 40)}: {fix}")
 
 
-def checked_params(params: Any, *, networks: bool = False) -> Params:
+def checked_params(params: Params, *, networks: bool = False) -> Params:
     """Return a tuple of ``(W, b)`` whose shapes chain and whose entries are finite.
 
     networks : whether all arrays may share a leading axis, one entry a network.
@@ -120,6 +120,6 @@ def checked_params(params: Any, *, networks: bool = False) -> Params:
     return tuple(checked)
 
 
-def to_array(value: Any) -> Any:
+def to_array(value: Any) -> np.ndarray | jax.Array:
     """Return an array of NumPy or JAX as it is, anything else as one of NumPy."""
     return value if hasattr(value, "dtype") else np.asarray(value)

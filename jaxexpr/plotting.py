@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import absent, explained
 from jaxexpr.ensemble.statistics import Estimate, error_bar
+from jaxexpr.exact.planes.result import Plane
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+else:
+    Axes = Any  # Matplotlib is loaded by what draws
 
 # Okabe & Ito's palette: told apart by colour-blind readers as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -32,7 +39,7 @@ STYLE: Any = {
 }
 
 
-def axes(ax: Any = None, **options: Any) -> Any:
+def axes(ax: Axes | None = None, **options: Any) -> Axes:
     """Return `ax`, or new axes in the package's style."""
     if ax is not None:
         if not hasattr(ax, "errorbar"):
@@ -83,29 +90,38 @@ def curve_with_interval(
             f"{np.shape(n)}: give an x, an error and a number of networks for each mean"
         )
     ax = axes(ax)
-    options = {"marker": "o", "markersize": 3.5, "linewidth": 1.2, "capsize": 2} | line
+    options: dict[str, Any] = {
+        "marker": "o",
+        "markersize": 3.5,
+        "linewidth": 1.2,
+        "capsize": 2,
+    } | line
     ax.errorbar(np.asarray(x), np.asarray(mean), yerr=_bars(sem, n), label=label, **options)
     return ax
 
 
-def _bars(sem: Any, n: Any) -> np.ndarray:
+def _bars(sem: ArrayLike, n: ArrayLike) -> np.ndarray:
     """Half the widths of 95 % intervals; NaN, which draws no bar, where there is none."""
     width = error_bar(sem, n)
     return np.where(np.isfinite(width), width, np.nan)
 
 
 @explained
-def against(x: Estimate, y: Estimate, *, ax: Any = None, label: str = "", **line: Any) -> Any:
+def against(
+    x: Estimate, y: Estimate, *, ax: Axes | None = None, label: str = "", **line: Any
+) -> Axes:
     """Draw one estimate against another, a point a layer, with 95 % intervals of both."""
     ax = axes(ax)
-    options = {"marker": "o", "markersize": 4, "linestyle": "none"} | line
-    bars = {"xerr": _bars(x.sem, x.n), "yerr": _bars(y.sem, y.n)}
+    options: dict[str, Any] = {"marker": "o", "markersize": 4, "linestyle": "none"} | line
+    bars: dict[str, Any] = {"xerr": _bars(x.sem, x.n), "yerr": _bars(y.sem, y.n)}
     ax.errorbar(x.mean, y.mean, **bars, label=label, **options)
     return ax
 
 
 @explained
-def geometric_band(x: Any, logs: Estimate, *, ax: Any = None, label: str = "", **line: Any) -> Any:
+def geometric_band(
+    x: ArrayLike, logs: Estimate, *, ax: Axes | None = None, label: str = "", **line: Any
+) -> Axes:
     """Draw geometric means joined by a line, in the band of their 95 % intervals.
 
     Parameters
@@ -114,7 +130,7 @@ def geometric_band(x: Any, logs: Estimate, *, ax: Any = None, label: str = "", *
     logs : estimate of the logarithms, of shape ``(k,)``.
     """
     ax = axes(ax)
-    options = {"marker": "o", "markersize": 3} | line
+    options: dict[str, Any] = {"marker": "o", "markersize": 3} | line
     (drawn,) = ax.plot(np.asarray(x), np.exp(logs.mean), label=label, **options)
     bars = _bars(logs.sem, logs.n)
     low, high = np.exp(logs.mean - bars), np.exp(logs.mean + bars)
@@ -123,7 +139,7 @@ def geometric_band(x: Any, logs: Estimate, *, ax: Any = None, label: str = "", *
 
 
 @explained
-def layers(estimate: Estimate, *, ax: Any = None, label: str = "", **line: Any) -> Any:
+def layers(estimate: Estimate, *, ax: Axes | None = None, label: str = "", **line: Any) -> Axes:
     """Draw an estimate without a sweep against the number of the layer, with 95 % intervals.
 
     Raises
@@ -150,27 +166,33 @@ def layers(estimate: Estimate, *, ax: Any = None, label: str = "", **line: Any) 
 
 @explained
 def reference(
-    x: Any, y: Any, *, ax: Any = None, label: str = "", kind: str = "lower", **line: Any
-) -> Any:
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    ax: Axes | None = None,
+    label: str = "",
+    kind: str = "lower",
+    **line: Any,
+) -> Axes:
     """Draw theory: a lower bound dashed, an upper one dash-dotted, an exact law solid and thin."""
     styles = {"lower": "--", "upper": "-.", "exact": "-", "rate": ":"}
     style = styles[checks.one_of("kind", kind, styles)]
     ax = axes(ax)
-    options = {"linestyle": style, "linewidth": 1.1, "zorder": 1.5} | line
+    options: dict[str, Any] = {"linestyle": style, "linewidth": 1.1, "zorder": 1.5} | line
     ax.plot(np.asarray(x), np.asarray(y), label=label, **options)
     return ax
 
 
 @explained
 def regions(
-    plane: Any,
+    plane: Plane,
     *,
-    ax: Any = None,
-    labels: Any = None,
-    colours: Any = None,
-    widths: Any = None,
+    ax: Axes | None = None,
+    labels: ArrayLike | None = None,
+    colours: Sequence[Any] | Callable[..., Any] | None = None,
+    widths: ArrayLike | None = None,
     ink: str = "#1d2433",
-) -> Any:
+) -> Axes:
     """Draw the regions of a plane: a colour for each, boundaries thinner from layer to layer.
 
     Parameters

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
@@ -53,7 +54,7 @@ def seed(key: jax.Array) -> Seed:
     return both[0], both[1]
 
 
-def child(parent: Seed, layer: Any, kind: int) -> Seed:
+def child(parent: Seed, layer: ArrayLike, kind: int) -> Seed:
     """The seed of one array of a network: of `layer`, 0 its weights, 1 biases, 2 noise on them."""
     return threefry2x32(parent, (jnp.asarray(layer).astype(jnp.uint32), np.uint32(kind)))
 
@@ -128,7 +129,7 @@ def normal(word: jax.Array, dtype: jnp.dtype) -> jax.Array:
     return lax.erf_inv(symmetric(word, dtype)) * np.array(np.sqrt(2.0), dtype)
 
 
-def _one_of_two(name: str, word: Any) -> None:
+def _one_of_two(name: str, word: object) -> None:
     if isinstance(word, Words):
         raise ValueError(
             f"word=Words(...) holds two words for each entry: give prng.{name} one of them, "

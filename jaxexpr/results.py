@@ -70,7 +70,7 @@ def dataset(
     return xr.Dataset(variables, {**(coords or {}), "layer": np.arange(1, depth + 1)})
 
 
-def _named_estimates(estimates: Any) -> Mapping[str, Estimate]:
+def _named_estimates(estimates: object) -> Mapping[str, Estimate]:
     """Return estimates by name; refuse what is something else."""
     if isinstance(estimates, Estimate):
         raise ValueError(
@@ -85,7 +85,7 @@ def _named_estimates(estimates: Any) -> Mapping[str, Estimate]:
     return estimates
 
 
-def _dims(dims: Any) -> tuple[str, ...]:
+def _dims(dims: object) -> tuple[str, ...]:
     if isinstance(dims, str) or not isinstance(dims, Sequence):
         raise ValueError(f"dims={checks.shown(dims)}: give a list of names, such as ['sigma']")
     for i, dim in enumerate(dims):
@@ -97,7 +97,7 @@ def _dims(dims: Any) -> tuple[str, ...]:
     return tuple(dims)
 
 
-def _checked_dims(coords: Any, axes: Sequence[str], shape: tuple[int, ...]) -> None:
+def _checked_dims(coords: object, axes: Sequence[str], shape: tuple[int, ...]) -> None:
     """Refuse coordinates of other axes, or of another size than theirs."""
     if coords is None:
         return

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
@@ -85,8 +85,8 @@ class Verdict:
 @explained
 def verdict(
     estimate: Estimate,
-    lower: Any = None,
-    upper: Any = None,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
     name: str = "",
     *,
     level: float = LEVEL,
@@ -124,11 +124,10 @@ def verdict(
     for place, text in (("name", name), ("axis", axis)):
         if not isinstance(text, str):
             raise ValueError(f"{place}={checks.shown(text)}: give a text")
-    bounds = {"lower": lower, "upper": upper}
     sides = [
-        (sign, _checked_bound(side, bounds[side], estimate.mean.shape))
-        for side, sign in (("lower", 1.0), ("upper", -1.0))
-        if bounds[side] is not None
+        (sign, _checked_bound(side, bound, estimate.mean.shape))
+        for side, bound, sign in (("lower", lower, 1.0), ("upper", upper, -1.0))
+        if bound is not None
     ]
     if len(sides) == 2 and np.any(sides[0][1] - sides[1][1] > ROUNDING * np.abs(sides[1][1])):
         raise ValueError(
@@ -203,7 +202,7 @@ def judge(verdicts: Iterable[Verdict]) -> list[Verdict]:
     return judged
 
 
-def _allowed(n: Any, level: float) -> np.ndarray:
+def _allowed(n: ArrayLike, level: float) -> np.ndarray:
     """One-sided quantile of Student's t for means of n numbers; infinite below two."""
     from scipy.special import stdtrit
 
@@ -212,7 +211,7 @@ def _allowed(n: Any, level: float) -> np.ndarray:
     return np.where(n < 2, np.inf, quantile)
 
 
-def _checked_bound(name: str, bound: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _checked_bound(name: str, bound: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
     array = np.asarray(checks.numeric(name, bound), np.float64)
     try:
         np.broadcast_to(array, shape)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 
 from jaxexpr._core.calls import explained
 from jaxexpr._core.linalg import power_of_two
@@ -25,7 +25,11 @@ PATCH_ENTRIES = 2**21  # of the patches of a convolution that are held at a time
 
 
 def crossing_rate(
-    z: jax.Array, dz: jax.Array, weight_scale: Any, bias_std: Any, level: Any = 0.0
+    z: jax.Array,
+    dz: jax.Array,
+    weight_scale: ArrayLike,
+    bias_std: ArrayLike,
+    level: ArrayLike = 0.0,
 ) -> jax.Array:
     """Expected crossings of `level` by one unit of a Gaussian layer, per unit of the parameter.
 
