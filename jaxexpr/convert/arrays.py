@@ -15,7 +15,9 @@ OTHERWISE = "give the model itself to jaxexpr.exact.pieces_of"
 
 
 @explained
-def from_arrays(arrays: Any, *, readout: bool = True) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+def from_arrays(
+    arrays: Iterable[Any], *, readout: bool = True
+) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """Return ``params`` of a plain list of arrays: W and b of each layer, one after the other.
 
     Parameters
@@ -62,7 +64,7 @@ def from_arrays(arrays: Any, *, readout: bool = True) -> tuple[tuple[np.ndarray,
     )
 
 
-def as_array(name: str, value: Any) -> np.ndarray:
+def as_array(name: str, value: object) -> np.ndarray:
     """Return `value` in float64, which holds every number of a narrower type exactly."""
     try:
         array = np.asarray(value)

@@ -11,7 +11,7 @@ from jaxexpr._core import checks
 from jaxexpr.convert.arrays import OTHERWISE
 
 
-def called_with(call: Any) -> Mapping[str, Any]:
+def called_with(call: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Return the further arguments of a model's call."""
     if call is not None and not isinstance(call, Mapping):
         raise ValueError(
@@ -20,7 +20,9 @@ def called_with(call: Any) -> Mapping[str, Any]:
     return call or {}
 
 
-def shapes(matrices: Sequence[tuple[int, ...]], input_shape: Any) -> list[tuple[int, ...]]:
+def shapes(
+    matrices: Sequence[tuple[int, ...]], input_shape: int | Sequence[int] | None
+) -> list[tuple[int, ...]]:
     """Shapes of an input to try: one input, or a batch of one, of each fan-in there is.
 
     Those come first that no layer gives out, since the first layer's fan-in often is one of them.

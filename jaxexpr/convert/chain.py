@@ -16,7 +16,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,7 @@ OTHERS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
     *((f.__name__, f) for f in (jax.nn.elu, jax.nn.selu, jax.nn.hard_swish)),
     *(("gelu", functools.partial(jax.nn.gelu, approximate=tanh)) for tanh in (True, False)),
 )
+Affine: TypeAlias = tuple[np.ndarray, np.ndarray]  # scale and shift, ``(fan_out,)`` each
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Product:
     name: str
     weights: np.ndarray
     inputs: np.ndarray
-    images: Sequence[tuple[np.ndarray, np.ndarray]]
+    images: Sequence[Affine]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +90,7 @@ def points(size: int) -> np.ndarray:
 
 
 def chained(
-    found: Recorded, activation: Any, readout: bool
+    found: Recorded, activation: str | Activation, readout: bool
 ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """Return ``params`` of the chain that the model is; refuse, by name, any other model."""
     activation = activations.get(activation)
@@ -124,7 +125,7 @@ def chained(
     return as_params(layers, readout, "module", [product.name for product in products])
 
 
-def _chain_image(found: Recorded, index: int, above: Product, activation: Activation) -> Any:
+def _chain_image(found: Recorded, index: int, above: Product, activation: Activation) -> Affine:
     """Scale and shift of the pre-activation between a product and the next one."""
     product = found.products[index]
     for image in product.images:
@@ -154,7 +155,7 @@ def _chain_image(found: Recorded, index: int, above: Product, activation: Activa
     )
 
 
-def _last_of(found: Recorded, activation: Activation, readout: bool) -> Any:
+def _last_of(found: Recorded, activation: Activation, readout: bool) -> Affine:
     """Scale and shift of the last layer, whose output the model returns."""
     product, output = found.products[-1], found.output
     images = list(product.images)

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend import core
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.precision import double_enabled
+from jaxexpr.activations import Activation
 from jaxexpr.convert.arrays import OTHERWISE, as_array
 from jaxexpr.convert.calls import called_with, not_called, shapes
 from jaxexpr.convert.chain import Recorded, chained, points
 from jaxexpr.convert.traced import Fixed, Live, Trace
 
+if TYPE_CHECKING:
+    from flax import linen, nnx
+
 
 @explained
 def from_flax(
-    module: Any,
-    variables: Any = None,
+    module: nnx.Module | linen.Module,
+    variables: Mapping[str, Any] | None = None,
     *,
     readout: bool = True,
-    activation: Any = "relu",
+    activation: str | Activation = "relu",
     input_shape: int | Sequence[int] | None = None,
     call: Mapping[str, Any] | None = None,
 ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
@@ -103,7 +109,7 @@ class _Model(NamedTuple):
     parameters: frozenset[str]
 
 
-def _of_nnx(module: Any, nnx: Any, extra: Mapping[str, Any]) -> _Model:
+def _of_nnx(module: nnx.Module, nnx: ModuleType, extra: Mapping[str, Any]) -> _Model:
     for path, node in nnx.iter_graph(module):
         training = [
             getattr(node, "deterministic", None) is False,
@@ -122,7 +128,7 @@ def _of_nnx(module: Any, nnx: Any, extra: Mapping[str, Any]) -> _Model:
     )
 
 
-def _named(tree: Any) -> dict[str, Any]:
+def _named(tree: object) -> dict[str, Any]:
     """Leaves by the names that a message calls them."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     names = (jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves)
@@ -136,7 +142,7 @@ def _shown_modules(name: str) -> str:
     return name.removesuffix(".value")
 
 
-def _recorded_flax(model: _Model, input_shape: Any) -> Recorded:
+def _recorded_flax(model: _Model, input_shape: int | Sequence[int] | None) -> Recorded:
     named = _named(model.tree)
     checks.concrete("module", list(named.values()), "layers are taken")
     for name in model.parameters:
@@ -161,7 +167,7 @@ def _recorded_flax(model: _Model, input_shape: Any) -> Recorded:
 
 def _traced_model(
     model: _Model, tried: Sequence[tuple[int, ...]], named: Mapping[str, Any]
-) -> tuple[tuple[int, ...], Any, list[Any]]:
+) -> tuple[tuple[int, ...], core.ClosedJaxpr, list[Any]]:
     """The first shape with which the model can be called, its jaxpr, and the leaves it takes."""
     own, tree = jax.tree.flatten(model.tree)
     doubled = [_doubled(leaf) for leaf in own]
@@ -196,6 +202,6 @@ def _traced_model(
     raise not_called(tried, failure, holds)
 
 
-def _doubled(leaf: Any) -> Any:
+def _doubled(leaf: object) -> object:
     floating = jnp.issubdtype(getattr(leaf, "dtype", np.int64), np.floating)
     return np.asarray(leaf).astype(np.float64) if floating else leaf

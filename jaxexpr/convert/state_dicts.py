@@ -76,9 +76,11 @@ def from_torch_state(
     return as_params([layers[name] for name in names], readout, "state", names)
 
 
-def _described(order: Any, layers: Mapping[str, Any]) -> list[str]:
+def _described(order: Sequence[str], layers: Mapping[str, Any]) -> list[str]:
     """The caller's order, if it names every layer once."""
-    names = [order] if isinstance(order, str) or not hasattr(order, "__iter__") else list(order)
+    names: list[Any] = (
+        [order] if isinstance(order, str) or not hasattr(order, "__iter__") else list(order)
+    )
     if sorted(map(str, names)) != sorted(layers):
         raise ValueError(
             f"order={checks.shown(order)}: name each layer of state once, in the order of use: "

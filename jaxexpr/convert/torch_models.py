@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
+from jaxexpr.activations import Activation
 from jaxexpr.convert.arrays import OTHERWISE
 from jaxexpr.convert.calls import called_with, not_called, shapes
 from jaxexpr.convert.chain import Product, Recorded, chained, points
+
+if TYPE_CHECKING:
+    import torch
 
 WRITTEN = f"{OTHERWISE}, written in JAX"
 CASTS = ("to", "type", "type_as", "float", "half", "bfloat16")
@@ -20,10 +26,10 @@ CASTS = ("to", "type", "type_as", "float", "half", "bfloat16")
 
 @explained
 def from_torch(
-    module: Any,
+    module: torch.nn.Module,
     *,
     readout: bool = True,
-    activation: Any = "relu",
+    activation: str | Activation = "relu",
     input_shape: int | Sequence[int] | None = None,
     call: Mapping[str, Any] | None = None,
 ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
@@ -73,7 +79,10 @@ def from_torch(
 
 
 def _recorded_torch(
-    module: Any, torch: Any, input_shape: Any, extra: Mapping[str, Any]
+    module: torch.nn.Module,
+    torch: ModuleType,
+    input_shape: int | Sequence[int] | None,
+    extra: Mapping[str, Any],
 ) -> Recorded:
     module = copy.deepcopy(getattr(module, "_orig_mod", module)).to("cpu", torch.float64)
     names = {part: name or "module" for name, part in module.named_modules()}
@@ -123,11 +132,18 @@ def _recorded_torch(
     return Recorded(rows, output, products, left, otherwise=WRITTEN)
 
 
-def _double(torch: Any) -> Any:
+def _double(torch: ModuleType) -> AbstractContextManager[object]:
     """Return a context in which casts to a narrower type leave float64 numbers as they are."""
+    mode: Any = torch.overrides.TorchFunctionMode
 
-    class Double(torch.overrides.TorchFunctionMode):
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None):  # type: ignore[no-untyped-def]
+    class Double(mode):
+        def __torch_function__(
+            self,
+            func: Callable[..., Any],
+            types: Iterable[type],
+            args: tuple[Any, ...] = (),
+            kwargs: Mapping[str, Any] | None = None,
+        ) -> object:
             out = func(*args, **(kwargs or {}))
             cast = getattr(func, "__name__", None) in CASTS and isinstance(out, torch.Tensor)
             narrowed = cast and out.is_floating_point() and args[0].dtype == torch.float64
@@ -136,17 +152,22 @@ def _double(torch: Any) -> Any:
     return Double()
 
 
-def _noting(run: list[tuple[Any, np.ndarray]]) -> Any:
+def _noting(
+    run: list[tuple[Any, np.ndarray]],
+) -> Callable[[torch.nn.Module, tuple[torch.Tensor, ...], torch.Tensor], None]:
     """Return a hook that notes a layer and what it was given."""
 
-    def note(part: Any, given: Any, out: Any) -> None:
+    def note(part: torch.nn.Module, given: tuple[torch.Tensor, ...], out: torch.Tensor) -> None:
         run.append((part, given[0].detach().numpy().copy().ravel()))
 
     return note
 
 
 def _checked_shape(
-    module: Any, torch: Any, tried: Sequence[tuple[int, ...]], extra: Mapping[str, Any]
+    module: torch.nn.Module,
+    torch: ModuleType,
+    tried: Sequence[tuple[int, ...]],
+    extra: Mapping[str, Any],
 ) -> tuple[int, ...]:
     """The first shape of an input with which the module can be called."""
     failure: Exception | None = None

@@ -17,10 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
+from jax.typing import DTypeLike
 
 from jaxexpr.convert.arrays import OTHERWISE
 from jaxexpr.convert.chain import Product
-from jaxexpr.exact.functions.evaluator import CALLS
+from jaxexpr.exact.functions.evaluator import CALLS, array_of
 
 # Steps that leave the entries and their order alone, if they leave their number.
 RESHAPES = ("reshape", "squeeze", "broadcast_in_dim", "expand_dims", "copy")
@@ -84,25 +85,29 @@ class Trace:
         pairs = zip(self._products, self._images, strict=True)
         return [dataclasses.replace(product, images=images) for product, images in pairs]
 
-    def run(self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Fixed | Live]) -> Any:
+    def run(
+        self, jaxpr: core.Jaxpr, consts: Sequence[Any], arguments: Sequence[Fixed | Live]
+    ) -> list[Fixed | Live]:
         """Return the outputs of a jaxpr."""
+        known: dict[core.Var, Fixed | Live]
         known = dict(zip(jaxpr.constvars, map(Fixed, consts), strict=True))
         known |= zip(jaxpr.invars, arguments, strict=True)
 
-        def read(atom: Any) -> Fixed | Live:
-            literal = isinstance(atom, core.Literal)
-            return Fixed(np.asarray(atom.val, atom.aval.dtype)) if literal else known[atom]
+        def read(atom: core.Literal | core.Var) -> Fixed | Live:
+            if isinstance(atom, core.Literal):
+                return Fixed(np.asarray(atom.val, array_of(atom).dtype))
+            return known[atom]
 
         for equation in jaxpr.eqns:
             made = self._step(equation, [read(atom) for atom in equation.invars])
             for variable, value in zip(equation.outvars, made, strict=True):
                 known[variable] = value
-                dtype = variable.aval.dtype
+                dtype = array_of(variable).dtype
                 if isinstance(value, Live) and _floats(dtype) and dtype.itemsize < 8:
                     self.narrow = True
         return [read(out) for out in jaxpr.outvars]
 
-    def _step(self, equation: Any, inputs: list[Any]) -> Sequence[Fixed | Live]:
+    def _step(self, equation: core.JaxprEqn, inputs: list[Any]) -> Sequence[Fixed | Live]:
         name, params = equation.primitive.name, equation.params
         if name in CALLS:
             return self.run(*_opened_equation(params[CALLS[name]]), inputs)
@@ -126,15 +131,15 @@ class Trace:
             product = self._product(params["dimension_numbers"], inputs)
             if product is not None:
                 values = product.inputs @ product.weights
-                shape = (len(values), *equation.outvars[0].aval.shape)
+                shape = (len(values), *array_of(equation.outvars[0]).shape)
                 return [Live(values.reshape(shape), self._unchanged(product))]
         outs = self._applied(equation, inputs)
         return [Live(outs[0], self._imaged(name, inputs, outs[0]))] + [Live(o) for o in outs[1:]]
 
-    def _applied(self, equation: Any, inputs: list[Any]) -> list[Any]:
+    def _applied(self, equation: core.JaxprEqn, inputs: list[Any]) -> list[Any]:
         """Outputs of a step on the rows; floating numbers are float64."""
         name, params = equation.primitive.name, dict(equation.params)
-        shape = equation.outvars[0].aval.shape
+        shape = array_of(equation.outvars[0]).shape
         if name == "reduce_precision":
             return [inputs[0].value]
         if name == "convert_element_type" and _floats(params["new_dtype"]):
@@ -159,7 +164,7 @@ class Trace:
             ) from error
         return list(outs) if equation.primitive.multiple_results else [outs]
 
-    def _product(self, numbers: Any, inputs: list[Any]) -> Product | None:
+    def _product(self, numbers: tuple[Any, Any], inputs: list[Any]) -> Product | None:
         """Record the product of a vector with a matrix; None for any other product."""
         (sums, batches), live = numbers, int(isinstance(inputs[1], Live))
         mine, other = sums[live], sums[1 - live]
@@ -194,7 +199,9 @@ class Trace:
         uses = sum(product.name.split(" (")[0] == name for product in self._products)
         return f"{name} (use {uses + 1})" if uses else name
 
-    def _imaged(self, name: str, inputs: list[Any], out: Any) -> TracedImage | None:
+    def _imaged(
+        self, name: str, inputs: list[Any], out: np.ndarray | jax.Array
+    ) -> TracedImage | None:
         """Follow the image of a product through a bias, a constant factor, another shape."""
         places = [i for i, x in enumerate(inputs) if isinstance(x, Live) and x.image is not None]
         if len(places) != 1 or len([x for x in inputs if isinstance(x, Live)]) != 1:
@@ -243,11 +250,11 @@ class Trace:
         return [*carry, *(_stacked(s[::-1] if params["reverse"] else s) for s in stacks)]
 
 
-def _opened_equation(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
+def _opened_equation(jaxpr: core.Jaxpr | core.ClosedJaxpr) -> tuple[core.Jaxpr, Sequence[Any]]:
     return (jaxpr.jaxpr, jaxpr.consts) if isinstance(jaxpr, core.ClosedJaxpr) else (jaxpr, ())
 
 
-def _floats(dtype: Any) -> bool:
+def _floats(dtype: DTypeLike) -> bool:
     return bool(jnp.issubdtype(dtype, np.floating))
 
 

@@ -7,7 +7,8 @@ arrangements of which the regions, or enough of them, are known.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -152,7 +153,7 @@ def arrangement_regions(units: int, dim: int) -> int:
     return sum(math.comb(units, i) for i in range(dim + 1))
 
 
-def wide_sizes(n_in: Any, widths: Any) -> tuple[int, tuple[int, ...]]:
+def wide_sizes(n_in: int, widths: Iterable[int]) -> tuple[int, tuple[int, ...]]:
     """Return checked sizes of a network that has as many units as inputs in every layer."""
     n_in, sizes = checks.network_sizes(n_in, widths)
     for i, n in enumerate(sizes):

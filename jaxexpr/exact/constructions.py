@@ -24,8 +24,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -213,7 +212,9 @@ def sawtooth(depth: int) -> Construction:
 
 
 @explained
-def noisy(params: Any, scale: float, key: Any) -> tuple[Layer, ...]:
+def noisy(
+    params: Construction | Sequence[Layer], scale: float, key: jax.Array | np.random.Generator
+) -> tuple[Layer, ...]:
     """Add independent normal noise of standard deviation `scale` to every weight and bias.
 
     Parameters

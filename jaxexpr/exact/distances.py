@@ -27,12 +27,14 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import DTypeLike
+from numpy.typing import ArrayLike
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import advised, explained
@@ -57,13 +59,15 @@ class Nearest(NamedTuple):
     unit : index of the unit in that layer, ``(...)``, int32. Both are -1 if there is none.
     """
 
-    distance: Any
-    layer: Any
-    unit: Any
+    distance: np.ndarray | jax.Array
+    layer: np.ndarray | jax.Array
+    unit: np.ndarray | jax.Array
 
 
 @advised(return_unit="use nearest_boundary(params, x), which returns layer and unit as well")
-def distance_to_boundary(params: Params, x: Any, activation: str | Activation = "relu") -> Any:
+def distance_to_boundary(
+    params: Params, x: ArrayLike, activation: str | Activation = "relu"
+) -> np.ndarray | jax.Array:
     """Exact distance from points to the nearest *activation* boundary of any unit.
 
     ``min |h_j(x) - c| / |grad h_j(x)|`` over the breakpoints c of all units of all layers whose
@@ -106,7 +110,9 @@ def distance_to_boundary(params: Params, x: Any, activation: str | Activation = 
 
 
 @explained
-def nearest_boundary(params: Params, x: Any, activation: str | Activation = "relu") -> Nearest:
+def nearest_boundary(
+    params: Params, x: ArrayLike, activation: str | Activation = "relu"
+) -> Nearest:
     """The nearest activation boundary of each point: its distance, and whose it is.
 
     Parameters and errors are those of ``distance_to_boundary``, and so is the type of the arrays.
@@ -131,12 +137,12 @@ def nearest_boundary(params: Params, x: Any, activation: str | Activation = "rel
     many = np.ndim(params[0][0]) == 3
     if any(checks.is_traced(leaf) for leaf in leaves):
         dtype = jax.dtypes.canonicalize_dtype(precision_of(params))
-        params, first, x = _cast((params, first, x), dtype)
+        params, first, x = _cast(params, first, x, dtype)
         found = (_in_each if many else _nearest)(params, first, x, phi)
     else:
         dtype = np.dtype(precision_of(params))
         with precision(dtype.name):
-            params, first, x = _cast((params, first, x), dtype)
+            params, first, x = _cast(params, first, x, dtype)
             if many:
                 found = on_cores(
                     lambda own: _compiled_each(own[0], own[1], x, phi), (params, first)
@@ -148,15 +154,17 @@ def nearest_boundary(params: Params, x: Any, activation: str | Activation = "rel
     return found
 
 
-def _first(weights: Any) -> Any:
+def _first(weights: np.ndarray | jax.Array) -> np.ndarray | jax.Array:
     """The first weights, or as many rows as columns with the same inner products of columns."""
     if checks.is_traced(weights) or weights.shape[-2] <= weights.shape[-1]:
         return weights
-    return np.linalg.qr(np.asarray(weights, np.float64), mode="r")
+    return np.asarray(np.linalg.qr(np.asarray(weights, np.float64), mode="r"))
 
 
-def _cast(tree: Any, dtype: Any) -> Any:
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf).astype(dtype), tree)
+def _cast(
+    params: Params, first: np.ndarray | jax.Array, x: ArrayLike, dtype: DTypeLike
+) -> tuple[Params, jax.Array, jax.Array]:
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf).astype(dtype), (params, first, x))
 
 
 def _nearest(params: Params, first: jax.Array, x: jax.Array, phi: Activation) -> Nearest:

@@ -10,11 +10,12 @@ from typing import Any
 import jax
 import numpy as np
 from jax.extend import core, source_info_util
+from jax.typing import DTypeLike
 
 from jaxexpr.exact.functions import indexing_rules, linear_rules, max_rules, nonlinear_rules
 from jaxexpr.exact.functions.equations import Equation
 from jaxexpr.exact.functions.linear_rules import mapped
-from jaxexpr.exact.functions.values import Linear, Segment, Steps
+from jaxexpr.exact.functions.values import Linear, Segment, Steps, Value
 
 RULES = linear_rules.RULES | indexing_rules.RULES | max_rules.RULES | nonlinear_rules.RULES
 # Rules that know what to do with something that jumps from piece to piece.
@@ -43,21 +44,22 @@ class Walk:
     done : steps that were carried out, as ``steps`` counts them.
     """
 
-    def __init__(self, segment: Segment, dtype: Any, see: Callable[[int], None]) -> None:
+    def __init__(self, segment: Segment, dtype: DTypeLike, see: Callable[[int], None]) -> None:
         self.segment = segment
         self.dtype = np.dtype(dtype)
         self.done, self._see, self._inside = 0, see, 0
 
     def run(
-        self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], wanted: Sequence[bool],
-        place: str,
+        self, jaxpr: core.Jaxpr, consts: Sequence[Any], arguments: Sequence[Any],
+        wanted: Sequence[bool], place: str,
     ) -> list[Any]:  # fmt: skip
         """Return the outputs of a jaxpr; those that are not `wanted` are ``None``."""
         known = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *arguments), strict=True))
 
-        def read(atom: Any) -> Any:
-            literal = isinstance(atom, core.Literal)
-            return np.asarray(atom.val, atom.aval.dtype) if literal else known[atom]
+        def read(atom: core.Literal | core.Var) -> Value:
+            if isinstance(atom, core.Literal):
+                return np.asarray(atom.val, array_of(atom).dtype)
+            return known[atom]
 
         outs = [v if w else None for v, w in zip(jaxpr.outvars, wanted, strict=True)]
         for equation, used, last in _needed(jaxpr, outs):
@@ -67,12 +69,12 @@ class Walk:
             for variable, value in zip(equation.outvars, made, strict=True):
                 known[variable] = value
                 if isinstance(value, Linear):
-                    self._note(variable.aval)
+                    self._note(array_of(variable))
             for variable in last:
                 del known[variable]
         return [None if out is None else read(out) for out in outs]
 
-    def _note(self, aval: Any) -> None:
+    def _note(self, aval: jax.core.ShapedArray) -> None:
         dtype = aval.dtype
         floating = jax.numpy.issubdtype(dtype, np.floating)
         if floating and np.dtype(dtype).itemsize < self.dtype.itemsize:
@@ -83,7 +85,9 @@ class Walk:
             self.done += steps
             self._see(self.done)
 
-    def step(self, eqn: Any, inputs: list[Any], used: Sequence[bool], place: str) -> Sequence[Any]:
+    def step(
+        self, eqn: core.JaxprEqn, inputs: list[Any], used: Sequence[bool], place: str
+    ) -> Sequence[Any]:
         """Carry out one equation."""
         name, params = eqn.primitive.name, eqn.params
         if name in CALLS:
@@ -157,7 +161,7 @@ class Walk:
             return [*carry, *(np.zeros(shape, dtype) for shape, dtype in empty)]
         return [*carry, *(self._stacked(equation, stack) for stack in stacks)]
 
-    def _stacked(self, equation: Equation, stack: list[Any]) -> Any:
+    def _stacked(self, equation: Equation, stack: list[Any]) -> Value | None:
         if stack[0] is None:
             return None
         stack = [self.segment.now(x) for x in stack]
@@ -205,7 +209,7 @@ class Walk:
         jaxpr, consts = _opened(branches[index])
         return self.run(jaxpr, consts, inputs[1:], used, equation.place)
 
-    def _decided(self, equation: Equation, value: Any) -> int:
+    def _decided(self, equation: Equation, value: Value) -> int:
         if isinstance(value, Linear | Steps):
             raise equation.refused("whose condition depends on x")
         return int(np.asarray(value))
@@ -214,7 +218,7 @@ class Walk:
 LOOPS = {"scan": Walk.scan, "while": Walk.loop, "cond": Walk.branch}
 
 
-def steps(jaxpr: Any, wanted: Sequence[bool]) -> int:
+def steps(jaxpr: core.Jaxpr, wanted: Sequence[bool]) -> int:
     """How many steps a jaxpr is: its equations, and those that they call, as often as they do.
 
     A loop with a condition, or a choice, is one step. Outputs that are not `wanted` cost nothing.
@@ -223,7 +227,7 @@ def steps(jaxpr: Any, wanted: Sequence[bool]) -> int:
     return sum(_steps_of(equation, used) for equation, used, _ in _needed(jaxpr, outs))
 
 
-def _steps_of(equation: Any, used: Sequence[bool]) -> int:
+def _steps_of(equation: core.JaxprEqn, used: Sequence[bool]) -> int:
     name, params = equation.primitive.name, equation.params
     if name in CALLS:
         return steps(_opened(params[CALLS[name]])[0], used)
@@ -234,11 +238,17 @@ def _steps_of(equation: Any, used: Sequence[bool]) -> int:
     return int(params["length"]) * steps(_opened(params["jaxpr"])[0], wanted)
 
 
-def _opened(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
+def array_of(atom: core.Literal | core.Var) -> jax.core.ShapedArray:
+    """Shape and type of what an atom of a jaxpr holds."""
+    aval: Any = atom.aval
+    return aval
+
+
+def _opened(jaxpr: core.Jaxpr | core.ClosedJaxpr) -> tuple[core.Jaxpr, Sequence[Any]]:
     return (jaxpr.jaxpr, jaxpr.consts) if isinstance(jaxpr, core.ClosedJaxpr) else (jaxpr, ())
 
 
-def _entry(value: Any, index: int) -> Any:
+def _entry(value: Value, index: int) -> Value:
     if isinstance(value, Linear):
         return Linear(value.values[:, index], value.error[index], value.version)
     if isinstance(value, Steps):
@@ -246,7 +256,9 @@ def _entry(value: Any, index: int) -> Any:
     return value[index]
 
 
-def _needed(jaxpr: Any, outs: Sequence[Any]) -> list[tuple[Any, list[bool], list[Any]]]:
+def _needed(
+    jaxpr: core.Jaxpr, outs: Sequence[Any]
+) -> list[tuple[core.JaxprEqn, list[bool], list[core.Var]]]:
     """Equations that reach `outs`; which of their outputs do; variables last read by each."""
     kept = {v for v in outs if v is not None and not isinstance(v, core.Literal)}
     found = []
@@ -264,7 +276,7 @@ _LIBRARIES = tuple(f"{os.sep}{name}{os.sep}" for name in ("flax", "haiku", "equi
 _PYTHON = ("site-packages", os.path.dirname(os.__file__))
 
 
-def _summary(source: Any) -> str:
+def _summary(source: source_info_util.SourceInfo) -> str:
     """File and line of an equation: of the caller's own code where a layer of a library has it."""
     file = str(source_info_util.summarize(source))
     if source.traceback is not None and any(name in file for name in _LIBRARIES):
@@ -278,7 +290,7 @@ def _summary(source: Any) -> str:
     return file
 
 
-def _place(equation: Any, caller: str) -> str:
+def _place(equation: core.JaxprEqn, caller: str) -> str:
     """Where an equation stands; inside a library's own function, where that was called."""
     file = _summary(equation.source_info)
     module = str(equation.source_info.name_stack)

@@ -18,6 +18,9 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.extend import core
+from jax.tree_util import PyTreeDef
+from numpy.typing import ArrayLike
 
 from jaxexpr import curves
 from jaxexpr._core import checks
@@ -27,7 +30,16 @@ from jaxexpr._core.progress import Bar, Progress
 from jaxexpr.exact.functions.equations import Array, Crossing, Equation, StateChanges
 from jaxexpr.exact.functions.evaluator import Walk, steps
 from jaxexpr.exact.functions.linear_rules import real
-from jaxexpr.exact.functions.values import EPS, ROUNDINGS, Linear, Segment, Steps, TooLarge, peak
+from jaxexpr.exact.functions.values import (
+    EPS,
+    ROUNDINGS,
+    Linear,
+    Segment,
+    Steps,
+    TooLarge,
+    Value,
+    peak,
+)
 
 CONTINUOUS = "give a continuous piecewise linear function of x"
 
@@ -102,8 +114,8 @@ class FunctionPieces:
 @explained
 def pieces_of(
     fn: Callable[[Any], Any],
-    x0: Any,
-    x1: Any,
+    x0: ArrayLike,
+    x1: ArrayLike,
     *,
     memory: float = 2**30,
     progress: Progress = None,
@@ -170,7 +182,9 @@ def pieces_of(
             begin, end = waiting.pop()
             found = sum(part.t.size - 1 for part in parts)
 
-            def see(done: int, rows: int, found: int = found, part: Any = (begin, end)) -> None:
+            def see(
+                done: int, rows: int, found: int = found, part: tuple[float, float] = (begin, end)
+            ) -> None:
                 share = part[0] * total + (part[1] - part[0]) * done
                 bar.update(int(share), f"{found + rows - 1} pieces")
 
@@ -190,7 +204,7 @@ def pieces_of(
 _MODES = ("use_running_average", "deterministic")  # False in a layer of Flax that is trained
 
 
-def _callable(fn: Any) -> None:
+def _callable(fn: object) -> None:
     """Refuse what cannot be called, and models that are being trained."""
     if not callable(fn):
         fix = "give a function of one array"
@@ -226,7 +240,7 @@ class _Part(NamedTuple):
 
 
 def _part(
-    closed: Any,
+    closed: core.ClosedJaxpr,
     points: Array,
     begin: float,
     end: float,
@@ -244,7 +258,7 @@ def _part(
     return _Part(segment.t, segment.changes, found, str(walk.dtype))
 
 
-def _joined_parts(parts: list[_Part], tree: Any) -> FunctionPieces:
+def _joined_parts(parts: list[_Part], tree: PyTreeDef) -> FunctionPieces:
     """Put parts together. A joint is a breakpoint only if a state changes there."""
     counts = np.array([[sum(c.count for c in own) for _, own in p.changes] for p in parts])
     counts = counts.reshape(len(parts), -1).sum(axis=0)
@@ -281,7 +295,9 @@ def _joined_parts(parts: list[_Part], tree: Any) -> FunctionPieces:
     )
 
 
-def _traced(fn: Callable[[Any], Any], shape: tuple[int, ...], narrow: bool) -> tuple[Any, Any]:
+def _traced(
+    fn: Callable[[Any], Any], shape: tuple[int, ...], narrow: bool
+) -> tuple[core.ClosedJaxpr, PyTreeDef]:
     """The jaxpr of `fn` and the tree of its output."""
     flag = double_enabled()
     tries = [(True, "float64"), (True, "float32"), (flag, "float32")]
@@ -326,7 +342,7 @@ def _of_flax(error: Exception, shape: tuple[int, ...]) -> str:
     return f"fn cannot be traced with an array of shape {shape} ({kind}, {reason[:90]}): {fix}"
 
 
-def _output(segment: Segment, index: int, out: Any) -> tuple[Array, Array]:
+def _output(segment: Segment, index: int, out: Value) -> tuple[Array, Array]:
     if isinstance(out, Steps):
         same = (out.values == out.values[:1]).all()
         if not same:
@@ -334,7 +350,7 @@ def _output(segment: Segment, index: int, out: Any) -> tuple[Array, Array]:
                 f"fn returns something that jumps along the segment (output {index}, a comparison "
                 f"or a sign): {CONTINUOUS}"
             )
-        out = out.values[0]
+        out = np.asarray(out.values[0])
     if not isinstance(out, Linear):
         constant = real(out)
         rows = np.broadcast_to(constant, (segment.t.size, *constant.shape))

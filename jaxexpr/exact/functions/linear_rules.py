@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxexpr.exact.functions.equations import Array, Equation
 from jaxexpr.exact.functions.values import EPS, Linear, Segment, Steps, Value, peak
@@ -22,7 +23,7 @@ Rule: TypeAlias = Callable[[Segment, Equation, Sequence[Any]], Sequence[Value]]
 CHUNK = 2**22  # entries that a batched call of a primitive takes at once
 
 
-def real(constant: Any) -> Array:
+def real(constant: ArrayLike) -> Array:
     """A constant of the function in float64."""
     return np.asarray(constant).astype(np.float64, copy=False)
 
@@ -66,7 +67,7 @@ def _applied(
     segment: Segment,
     value: Linear,
     apply: Callable[[Array, Any], Array],
-    constant: Any = None,
+    constant: Array | None = None,
 ) -> Linear:
     """Apply what is linear in the rows: to the values, to their sizes, to their variances."""
     size = apply(peak(value.values)[None], None if constant is None else np.abs(constant))[0]
@@ -151,7 +152,7 @@ def _convolved(segment: Segment, equation: Equation, arguments: Sequence[Any]) -
     if all(live):
         raise equation.refused("which multiplies values that depend on x by each other")
 
-    def apply(rows: Array, constant: Any) -> Array:
+    def apply(rows: Array, constant: Array) -> Array:
         pair = (rows, constant) if live[0] else (constant, rows)
         return mapped(equation, pair, live, preferred_element_type=None)[0]
 
@@ -167,7 +168,7 @@ def _summed(segment: Segment, equation: Equation, arguments: Sequence[Any]) -> l
 def _accumulated(segment: Segment, equation: Equation, arguments: Sequence[Any]) -> list[Value]:
     axis, reverse = equation.params["axis"] + 1, equation.params["reverse"]
 
-    def apply(rows: Array, _: Any) -> Array:
+    def apply(rows: Array, _: object) -> Array:
         if reverse:
             rows = np.flip(rows, axis)
         total = np.cumsum(rows, axis=axis)
@@ -197,7 +198,7 @@ def _windows_summed(segment: Segment, equation: Equation, arguments: Sequence[An
     (value,) = arguments
     places = windows(equation, value.shape)
 
-    def apply(rows: Array, _: Any) -> Array:
+    def apply(rows: Array, _: object) -> Array:
         flat = rows.reshape(len(rows), -1)
         total = np.zeros((len(rows), len(places)))
         for column in places.T:  # one place of the window at a time: no array of all windows
@@ -214,7 +215,7 @@ def _scattered(segment: Segment, equation: Equation, arguments: Sequence[Any]) -
     pieces = [x.shape if isinstance(x, Linear) else np.shape(x) for x in (target, added)]
     dtype = equation.dtypes[0]
 
-    def scatter(entries: Any) -> Any:
+    def scatter(entries: jax.Array) -> jax.Array:
         start = np.zeros(pieces[0], dtype)
         return equation.primitive.bind(start, index, entries, **equation.params)
 

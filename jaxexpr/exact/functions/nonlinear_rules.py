@@ -18,10 +18,19 @@ import numpy as np
 from jaxexpr.exact.functions.equations import Array, Equation, StateChanges
 from jaxexpr.exact.functions.indexing_rules import RULES as MOVES
 from jaxexpr.exact.functions.linear_rules import Rule, per_row, real
-from jaxexpr.exact.functions.values import EPS, ROUNDINGS, Linear, Segment, Steps, Value, peak
+from jaxexpr.exact.functions.values import (
+    EPS,
+    ROUNDINGS,
+    Linear,
+    Segment,
+    Settled,
+    Steps,
+    Value,
+    peak,
+)
 
 
-def own_error(value: Any) -> Array:
+def own_error(value: Settled) -> Array:
     """Rounding error of a value, or of a constant once it is added to something."""
     return value.error if isinstance(value, Linear) else EPS * np.abs(real(value))
 
@@ -36,7 +45,9 @@ class Gap:
     slack : what counts as 0, flat.
     """
 
-    def __init__(self, segment: Segment, equation: Equation, above: Any, below: Any) -> None:
+    def __init__(
+        self, segment: Segment, equation: Equation, above: Settled, below: Settled
+    ) -> None:
         self.segment, self.above, self.below = segment, above, below
         self.shape = equation.shapes[0]
         errors = []
@@ -81,7 +92,7 @@ class Gap:
             yield slice(begin, end), np.sign(np.where(d[:-1] != 0, d[:-1], d[1:]))
 
 
-def rows_of(segment: Segment, value: Any, begin: int, end: int) -> Array:
+def rows_of(segment: Segment, value: Settled, begin: int, end: int) -> Array:
     """Rows of a value, or the one row of a constant, flat."""
     if isinstance(value, Linear):
         return segment.rows(value, begin, end)
@@ -110,7 +121,7 @@ def insert(segment: Segment, row: Array, left: Array, right: Array, slack: Array
 
 
 def _bent(
-    segment: Segment, equation: Equation, gap: Gap, positive: Any, otherwise: Any
+    segment: Segment, equation: Equation, gap: Gap, positive: Settled, otherwise: Settled
 ) -> tuple[Linear, StateChanges]:
     """The value that is `positive` where the gap is, and its switching."""
     gap.cut()
@@ -128,13 +139,17 @@ def _bent(
     return Linear(values, np.broadcast_to(error, shape), segment.version), changes
 
 
-def _larger(segment: Segment, equation: Equation, a: Any, b: Any) -> tuple[Linear, StateChanges]:
+def _larger(
+    segment: Segment, equation: Equation, a: Settled, b: Settled
+) -> tuple[Linear, StateChanges]:
     if not isinstance(a, Linear):
         a, b = b, a  # the state is that of the value, whatever the order of writing
     return _bent(segment, equation, Gap(segment, equation, a, b), a, b)
 
 
-def _smaller(segment: Segment, equation: Equation, a: Any, b: Any) -> tuple[Linear, StateChanges]:
+def _smaller(
+    segment: Segment, equation: Equation, a: Settled, b: Settled
+) -> tuple[Linear, StateChanges]:
     if not isinstance(a, Linear):
         a, b = b, a
     return _bent(segment, equation, Gap(segment, equation, a, b), b, a)

@@ -64,6 +64,7 @@ class Steps:
 
 
 Value: TypeAlias = Linear | Steps | Array
+Settled: TypeAlias = Linear | Array  # what does not step
 
 
 class TooLarge(Exception):

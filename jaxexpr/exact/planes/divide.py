@@ -12,9 +12,8 @@ large the errors of float64 are, ``subdivide`` what counts as equal.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
@@ -28,15 +27,15 @@ from jaxexpr.exact.planes.forward import ForwardPass, params_in_float64
 from jaxexpr.exact.planes.polygons import Array
 from jaxexpr.exact.planes.result import Plane
 from jaxexpr.exact.planes.subdivide import Growth, cut
-from jaxexpr.params import checked_params
+from jaxexpr.params import Params, checked_params
 
 
 @explained
 def plane(
-    params: Any,
-    origin: Any,
-    u: Any,
-    v: Any,
+    params: Params,
+    origin: ArrayLike,
+    u: ArrayLike,
+    v: ArrayLike,
     half_width: float = 1.0,
     activation: str | Activation = "relu",
     *,
@@ -119,10 +118,10 @@ def plane(
 
 @explained
 def plane_through(
-    params: Any,
-    p: Any,
-    q: Any,
-    r: Any,
+    params: Params,
+    p: ArrayLike,
+    q: ArrayLike,
+    r: ArrayLike,
     half_width: float | None = None,
     activation: str | Activation = "relu",
     *,
@@ -175,13 +174,13 @@ def plane_through(
     return plane(layers, centre, u, v / height, width, activation, progress=progress)
 
 
-def _known(params: Any) -> tuple[tuple[Array, Array], ...]:
+def _known(params: Params) -> tuple[tuple[Array, Array], ...]:
     params = checked_params(params)
     checks.concrete("params", params, "a plane is divided")
     return params_in_float64(params)
 
 
-def _plane_vector(name: str, value: Any, n: int) -> Array:
+def _plane_vector(name: str, value: ArrayLike, n: int) -> Array:
     value = checks.numeric(name, value)
     checks.concrete(name, value, "a plane is divided")
     if np.shape(value) != (n,):

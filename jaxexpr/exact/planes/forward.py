@@ -11,11 +11,12 @@ product of norms, the worst case, which would soon drown every decision.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from jaxexpr.exact.piecewise_linear import PiecewiseLinear
+from jaxexpr.params import Params
 
 Array = np.ndarray
 EPS = 32 * float(np.finfo(np.float64).eps)
@@ -100,6 +101,6 @@ def _root(size: Array, weights: Array) -> Array:
     return a * (b * np.sqrt((size / a) ** 2 @ (weights / b) ** 2))
 
 
-def params_in_float64(params: Any) -> tuple[tuple[Array, Array], ...]:
+def params_in_float64(params: Params) -> tuple[tuple[Array, Array], ...]:
     """Parameters as NumPy float64."""
     return tuple((np.asarray(w, np.float64), np.asarray(b, np.float64)) for w, b in params)

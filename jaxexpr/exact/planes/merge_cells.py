@@ -8,9 +8,9 @@ cancels). Their affine maps are then the same too, since the network is continuo
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
@@ -37,7 +37,9 @@ class LinearRegions:
 
 
 @explained
-def linear_regions(partition: Plane, output: Any = None) -> LinearRegions:
+def linear_regions(
+    partition: Plane, output: tuple[ArrayLike, ArrayLike] | None = None
+) -> LinearRegions:
     """Count the *linear* regions of a plane: maximal connected sets of constant gradient.
 
     Regions that only touch in a point are not connected. Never more than the activation regions,
@@ -111,7 +113,7 @@ def _through(along: Array, square: Array, weights: Array) -> tuple[Array, Array]
     return rows.reshape(len(along), 2, -1), (square + own) @ weights**2
 
 
-def _output_layer(output: Any, width: int) -> Array | None:
+def _output_layer(output: tuple[ArrayLike, ArrayLike] | None, width: int) -> Array | None:
     if output is None:
         return None
     if not isinstance(output, tuple | list) or len(output) != 2:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxexpr.activations import Activation
 from jaxexpr.exact.piecewise_linear import PiecewiseLinear
@@ -156,12 +157,12 @@ class Plane:
         )
         return len(self.cells.points) - outer.size
 
-    def inputs(self, ab: Any) -> Array:
+    def inputs(self, ab: ArrayLike) -> Array:
         """Points of input space ``(..., n_in)`` of points ``(..., 2)`` of the square."""
         ab = np.asarray(ab, np.float64)
         return self.origin + ab[..., :1] * self.u + ab[..., 1:] * self.v
 
-    def coordinates(self, x: Any) -> Array:
+    def coordinates(self, x: ArrayLike) -> Array:
         """(a, b) of the point of the plane nearest to each x: ``(..., n_in)`` to ``(..., 2)``."""
         basis = np.stack([self.u, self.v])
         return (np.asarray(x, np.float64) - self.origin) @ np.linalg.pinv(basis)

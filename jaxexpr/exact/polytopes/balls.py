@@ -11,9 +11,8 @@ the perpendicular on each hyperplane that cuts the ball, so the nearest boundary
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
@@ -24,6 +23,7 @@ from jaxexpr.exact.piecewise_linear import PiecewiseLinear
 from jaxexpr.exact.polytopes.boxes import few_inputs, in_numpy
 from jaxexpr.exact.polytopes.face_lattice import Array
 from jaxexpr.exact.polytopes.partition import Partition, partition
+from jaxexpr.params import Params
 
 EPS = float(np.finfo(np.float64).eps)
 CLOSE = 1e-9  # hyperplanes met within this share of the way are not told apart
@@ -33,9 +33,9 @@ STEPS = 4  # attempts to step off a boundary
 
 @explained
 def regions_in_ball(
-    params: Any,
-    x: Any,
-    radius: Any,
+    params: Params,
+    x: ArrayLike,
+    radius: ArrayLike,
     activation: str | Activation = "relu",
     *,
     method: str = "auto",

@@ -7,9 +7,9 @@ faces; what counts as on a boundary, and so what is counted in degenerate networ
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
@@ -18,7 +18,7 @@ from jaxexpr.activations import Activation
 from jaxexpr.exact.along_curves.supported import exact_activation
 from jaxexpr.exact.polytopes.face_lattice import Array
 from jaxexpr.exact.polytopes.partition import LIMIT, partition
-from jaxexpr.params import checked_params
+from jaxexpr.params import Params, checked_params
 
 LARGEST = 10  # dimensions; a box of n has 3^n faces
 
@@ -51,9 +51,9 @@ class Cells:
 
 @explained
 def cells(
-    params: Any,
-    low: Any = None,
-    high: Any = None,
+    params: Params,
+    low: ArrayLike | None = None,
+    high: ArrayLike | None = None,
     activation: str | Activation = "relu",
     *,
     limit: int = LIMIT,
@@ -130,14 +130,14 @@ def few_inputs(n: int) -> None:
         )
 
 
-def in_numpy(params: Any) -> list[tuple[Array, Array]]:
+def in_numpy(params: Params) -> list[tuple[Array, Array]]:
     """Checked parameters in NumPy float64; tracers are refused."""
     checked = checked_params(params)
     checks.concrete("params", checked, "regions are listed")
     return [(np.asarray(w, np.float64), np.asarray(b, np.float64)) for w, b in checked]
 
 
-def _box(low: Any, high: Any, n: int) -> tuple[Array, Array] | None:
+def _box(low: ArrayLike | None, high: ArrayLike | None, n: int) -> tuple[Array, Array] | None:
     if low is None and high is None:
         return None
     ends = []
