@@ -34,7 +34,7 @@ class WrongRun(Exception):
     """A file of another run."""
 
 
-def _plain_array(leaf: Any) -> np.ndarray:
+def _plain_array(leaf: jax.Array) -> np.ndarray:
     """An array as it can be kept: keys as words, types that NumPy does not know as bits."""
     if is_key(leaf):
         return np.asarray(jax.random.key_data(leaf))
@@ -42,7 +42,7 @@ def _plain_array(leaf: Any) -> np.ndarray:
     return array.view(f"u{array.itemsize}") if array.dtype.kind == "V" else array
 
 
-def _like(leaf: Any, array: np.ndarray) -> jax.Array:
+def _like(leaf: jax.Array, array: np.ndarray) -> jax.Array:
     """The inverse of ``_plain_array``, for an array like `leaf`."""
     if is_key(leaf):
         return jax.random.wrap_key_data(jax.numpy.asarray(array), impl=jax.random.key_impl(leaf))

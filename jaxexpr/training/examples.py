@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxexpr._core import checks
 from jaxexpr.networks import Network
@@ -14,11 +15,13 @@ from jaxexpr.networks import Network
 class Examples(NamedTuple):
     """Images ``(N, *input_shape)`` and their classes ``(N,)``, int32."""
 
-    images: Any
-    labels: Any
+    images: np.ndarray
+    labels: np.ndarray
 
 
-def as_examples(name: str, value: Any, net: Network, *, classes: int | None = None) -> Examples:
+def as_examples(
+    name: str, value: tuple[ArrayLike, ArrayLike], net: Network, *, classes: int | None = None
+) -> Examples:
     """Return checked examples of the shape that a network takes.
 
     Raises

@@ -7,26 +7,29 @@ All of them are pure functions of one network's arrays; layers are numbered from
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from jaxexpr import laws, prng
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr.params import Params, pairs_of
 
+StepCount: TypeAlias = int | jax.Array  # or a number of an epoch; may be traced
 
-def _numbered(name: str, layer: Any, count: int) -> int:
+
+def _numbered(name: str, layer: int, count: int) -> int:
     number = checks.integer(name, layer)
     if number > count:
         raise ValueError(f"{name}={number} and the network has {count} layers: give 1 to {count}")
     return number
 
 
-def fan_in(weights: Any) -> int:
+def fan_in(weights: ArrayLike) -> int:
     """Inputs of a unit: all axes of W but the last."""
     return int(np.prod(np.shape(weights)[:-1]))
 
@@ -75,7 +78,7 @@ def add_noise(params: Params, layer: int, law: laws.Law, *, key: jax.Array) -> P
     return tuple(changed)
 
 
-def largest_weights(weights: jax.Array, density: Any) -> jax.Array:
+def largest_weights(weights: jax.Array, density: ArrayLike) -> jax.Array:
     """Mark the largest entries: of n, ``round(density * n)`` in size, True; of W's shape.
 
     Of equal entries the first are kept.
@@ -87,7 +90,7 @@ def largest_weights(weights: jax.Array, density: Any) -> jax.Array:
 
 
 @explained
-def prune(params: Params, density: Any) -> Params:
+def prune(params: Params, density: ArrayLike) -> Params:
     """Set the smallest weights of each layer to 0, so that this share of them is left.
 
     Magnitude pruning in one shot, layer by layer; biases stay.
@@ -151,12 +154,12 @@ class Prune:
         checks.integer("end", self.end, minimum=self.begin)
         checks.integer("every", self.every)
 
-    def due(self, done: Any) -> Any:
+    def due(self, done: StepCount) -> bool | jax.Array:
         """Whether weights go after `done` steps."""
         inside = (done >= self.begin) & (done <= self.end)
         return inside & (((done - self.begin) % self.every == 0) | (done == self.end))
 
-    def left(self, done: Any, density: Any) -> Any:
+    def left(self, done: StepCount, density: float | jax.Array) -> float | jax.Array:
         """Density after `done` steps, for a final one of `density`."""
         span = max(self.end - self.begin, 1)
         rest = (self.end - done) / span if self.end > self.begin else 0.0
@@ -206,7 +209,7 @@ class Intervention:
 
 
 @explained
-def wrong_labels(labels: jax.Array, fraction: Any, classes: int, key: jax.Array) -> jax.Array:
+def wrong_labels(labels: jax.Array, fraction: ArrayLike, classes: int, key: jax.Array) -> jax.Array:
     """Replace labels, each with probability `fraction`, by a class drawn from all of them.
 
     So ``fraction * (1 - 1 / classes)`` of the labels are wrong, and 1 makes them independent of

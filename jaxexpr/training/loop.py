@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
+from numpy.typing import ArrayLike
 
 from jaxexpr import laws
 from jaxexpr._core import checks
@@ -57,14 +58,14 @@ _ADAM = optax.adam(1e-3)  # one for all runs: a step is compiled for its optimis
 )
 def train(
     net: Network,
-    examples: Any,
+    examples: tuple[ArrayLike, ArrayLike],
     *,
     key: jax.Array,
     networks: int = 1,
     epochs: float = 10.0,
     batch: int = 128,
     optimiser: optax.GradientTransformation | None = None,
-    test_data: Any = None,
+    test_data: tuple[ArrayLike, ArrayLike] | None = None,
     readout: laws.Law | None = None,
     normalisation: Normalisation | None = None,
     intervention: Intervention | None = None,
@@ -189,7 +190,7 @@ def train(
             raise Interrupted({}) from stop
 
 
-def _optimises(optimiser: Any) -> None:
+def _optimises(optimiser: object) -> None:
     """Refuse what is not an optimiser."""
     if optimiser is None:
         return
@@ -203,7 +204,7 @@ def _optimises(optimiser: Any) -> None:
         raise ValueError(f"{name} is not an optimiser: {fix}")
 
 
-def _trackers(trackers: Any) -> tuple[Tracker, ...]:
+def _trackers(trackers: Sequence[Tracker]) -> tuple[Tracker, ...]:
     """Return trackers, checked: functions of a snapshot in a sequence."""
     if not isinstance(trackers, Sequence) or isinstance(trackers, str):
         raise ValueError(
@@ -227,7 +228,7 @@ def _name_of(tracker: Tracker) -> str:
     return str(getattr(tracker, "identity", name))
 
 
-def _intervention(value: Any, net: Network) -> Intervention:
+def _intervention(value: Intervention | None, net: Network) -> Intervention:
     """Check what is done, and that the layer is one of the network."""
     if value is None:
         return Intervention()
@@ -245,7 +246,7 @@ def _intervention(value: Any, net: Network) -> Intervention:
     return value
 
 
-def _stops(epochs: Any, record_at: Any, an_epoch: int) -> np.ndarray:
+def _stops(epochs: float, record_at: int | Sequence[float], an_epoch: int) -> np.ndarray:
     """Steps of the records, 0 and the last among them."""
     total = max(round(checks.positive("epochs", epochs) * an_epoch), 1)
     if isinstance(record_at, int | np.integer):

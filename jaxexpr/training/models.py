@@ -8,12 +8,14 @@ network is the same object as a random one: ``params`` of its hidden layers go i
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
+from jax.typing import ArrayLike
 
 from jaxexpr import activations, laws, prng
 from jaxexpr._core import checks
@@ -82,7 +84,11 @@ class Weighted(nnx.Module):
     """A layer with weights and its activation, on rows ``(batch, units below)``."""
 
     def __init__(
-        self, op: PlacedDense | PlacedConv, activation: Activation, weights: Any, biases: Any
+        self,
+        op: PlacedDense | PlacedConv,
+        activation: Activation,
+        weights: ArrayLike,
+        biases: ArrayLike,
     ) -> None:
         self.op, self.activation = op, activation
         self.kernel, self.bias = nnx.Param(weights), nnx.Param(biases)
@@ -110,7 +116,7 @@ class Pooling(nnx.Module):
 class Normalised(nnx.Module):
     """Batch normalisation of the units of a layer, or of the channels of an image, on rows."""
 
-    def __init__(self, op: Any, dtype: jnp.dtype) -> None:
+    def __init__(self, op: PlacedDense | PlacedConv | PlacedPool, dtype: jnp.dtype) -> None:
         self.op = op
         # Short runs: the running means forget in ten steps what the first ones were.
         self.norm = nnx.BatchNorm(op.shape[-1], momentum=0.9, param_dtype=dtype, rngs=nnx.Rngs(0))
@@ -220,7 +226,7 @@ class Classifier(nnx.Module):
         return self.readout(self.images(x)[-1], x)
 
 
-def as_normalisation(value: Any) -> Normalisation | None:
+def as_normalisation(value: object) -> Normalisation | None:
     """Return `value` if it is a ``Normalisation`` or None."""
     if value is not None and not isinstance(value, Normalisation):
         raise ValueError(
@@ -243,18 +249,18 @@ def _names(stages: list[Any]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def weighted(params: Any) -> list[Any]:
+def weighted(params: nnx.State) -> list[Any]:
     """Return the stages with weights, in order, of the state of a ``Classifier``."""
     return [i for i in sorted(params["stages"]) if "kernel" in params["stages"][i]]
 
 
-def hidden(params: Any) -> Params:
+def hidden(params: nnx.State) -> Params:
     """``(W, b)`` of the hidden layers with weights, out of the state of a ``Classifier``."""
     stages = params["stages"]
     return tuple((stages[i]["kernel"][...], stages[i]["bias"][...]) for i in weighted(params))
 
 
-def with_hidden(params: Any, changed: Params) -> Any:
+def with_hidden(params: nnx.State, changed: Params) -> nnx.State:
     """Return the state of a ``Classifier`` with other ``(W, b)`` in its hidden layers."""
     pairs = dict(zip(weighted(params), changed, strict=True))
 
@@ -266,10 +272,12 @@ def with_hidden(params: Any, changed: Params) -> Any:
     return by_place(at, params)
 
 
-def by_place(function: Any, state: Any) -> Any:
+def by_place(
+    function: Callable[[tuple[Any, ...], jax.Array], jax.Array], state: nnx.State
+) -> nnx.State:
     """Map ``function(place, leaf)`` over a Flax state; a place is its keys, outermost first."""
 
-    def at(path: Any, leaf: jax.Array) -> Any:
+    def at(path: jax.tree_util.KeyPath, leaf: jax.Array) -> jax.Array:
         return function(tuple(entry.key for entry in path if hasattr(entry, "key")), leaf)
 
     return jax.tree_util.tree_map_with_path(at, state)

@@ -14,8 +14,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from flax import nnx
 from jax import lax
 from jax.sharding import AxisType, PartitionSpec
+from jax.typing import ArrayLike
 
 from jaxexpr._core import checks, threads
 from jaxexpr.params import Params
@@ -25,7 +27,7 @@ from jaxexpr.training.steps import PerNetwork, State, StepSpec, calibrated, epoc
 BATCHINGS = ("vmap", "map")
 
 
-def chosen_batching(batching: Any) -> str:
+def chosen_batching(batching: str | None) -> str:
     """Return how networks are trained side by side, checked."""
     if batching is not None:
         return checks.one_of("batching", batching, BATCHINGS)
@@ -67,7 +69,13 @@ class Advance:
 @functools.lru_cache(maxsize=16)
 def _advancing(plan: StepSpec, batching: str, devices: tuple[Any, ...]) -> Callable[..., State]:
     def advance(
-        held: PerNetwork, state: State, images: Any, labels: Any, number: Any, first: Any, last: Any
+        held: PerNetwork,
+        state: State,
+        images: jax.Array,
+        labels: jax.Array,
+        number: jax.Array,
+        first: jax.Array,
+        last: jax.Array,
     ) -> State:
         def one(held: PerNetwork, state: State) -> State:
             return epoch(plan, held, state, images, labels, number, first, last)
@@ -91,10 +99,12 @@ def _advancing(plan: StepSpec, batching: str, devices: tuple[Any, ...]) -> Calla
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def calibrations(plan: StepSpec, held: PerNetwork, params: Any, rest: Any, images: Any) -> Any:
+def calibrations(
+    plan: StepSpec, held: PerNetwork, params: nnx.State, rest: nnx.State, images: jax.Array
+) -> nnx.State:
     """Return `rest` of all networks as ``calibrated`` gives it; one network after the other."""
 
-    def one(network: Any) -> Any:
+    def one(network: tuple[PerNetwork, nnx.State, nnx.State]) -> nnx.State:
         own, params, rest = network
         return calibrated(plan, own, params, rest, images)
 
@@ -102,10 +112,10 @@ def calibrations(plan: StepSpec, held: PerNetwork, params: Any, rest: Any, image
 
 
 def accuracies(
-    graph: Any,
-    values: tuple[Any, Any],
-    images: Any,
-    labels: Any,
+    graph: nnx.GraphDef,
+    values: tuple[nnx.State, nnx.State],
+    images: ArrayLike,
+    labels: ArrayLike,
     change: Callable[..., Params] | None = None,
     numbers: tuple[Any, ...] = (),
     own: tuple[Any, ...] = (),
@@ -121,9 +131,15 @@ def accuracies(
 
 @functools.partial(jax.jit, static_argnums=(0, 4))
 def _accuracies(
-    graph: Any, values: Any, images: Any, labels: Any, change: Any, numbers: Any, own: Any
+    graph: nnx.GraphDef,
+    values: tuple[nnx.State, nnx.State],
+    images: jax.Array,
+    labels: jax.Array,
+    change: Callable[..., Params] | None,
+    numbers: tuple[Any, ...],
+    own: tuple[Any, ...],
 ) -> jax.Array:
-    def one(network: Any) -> jax.Array:
+    def one(network: tuple[tuple[nnx.State, nnx.State], tuple[Any, ...]]) -> jax.Array:
         (params, rest), given = network
         if change is not None:
             params = with_hidden(params, change(hidden(params), *numbers, *given))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.typing import DTypeLike
 
 
 class Penalty(nnx.Variable):
@@ -53,7 +52,7 @@ class TrajectoryRegularisation(nnx.Module):
     ([[0.0, 0.0], [6.0, 8.0]], 0.02)
     """
 
-    def __init__(self, *, weight: float = 0.01, dtype: Any = jnp.float32) -> None:
+    def __init__(self, *, weight: float = 0.01, dtype: DTypeLike = jnp.float32) -> None:
         self.weight = weight
         self.scale = nnx.Param(jnp.ones((), dtype))
         self.penalty = Penalty(jnp.zeros((), dtype))

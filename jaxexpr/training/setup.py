@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
+from jax.typing import ArrayLike, DTypeLike
 
 from jaxexpr import laws
 from jaxexpr.networks import Network
@@ -88,7 +89,7 @@ class TrainingSpec:
         places = [i for i, op in enumerate(self.net.ops) if hasattr(op, "fan_in")]
         sparse = tuple(isinstance(self.net.layer(i).weights, laws.Sparse) for i in places)
 
-        def flat(value: Any, kind: Any) -> jax.Array:
+        def flat(value: ArrayLike, kind: DTypeLike) -> jax.Array:
             return jnp.asarray(np.broadcast_to(value, self.sweep).reshape(cells), kind)
 
         net, readout = jax.tree.unflatten(tree, [np.reshape(leaf, -1)[0] for leaf in leaves])
@@ -114,7 +115,7 @@ class TrainingSpec:
         state = jax.jit(together)([flat(leaf, self.net.dtype) for leaf in leaves], keys)
         state = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), state)
 
-        def each(name: str, kind: Any) -> jax.Array:
+        def each(name: str, kind: DTypeLike) -> jax.Array:
             return jnp.repeat(flat(self._swept[name], kind), self.networks)
 
         # Another key than that of the weights, which is used up.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 from flax import nnx
+from numpy.typing import ArrayLike
 
 from jaxexpr._core.calls import elsewhere
 from jaxexpr._core.precision import precision
@@ -19,6 +20,9 @@ from jaxexpr.params import Params
 from jaxexpr.training import parallel
 from jaxexpr.training.examples import as_examples
 from jaxexpr.training.models import Classifier, hidden
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -37,8 +41,8 @@ class Snapshot:
     step: int
     epoch: float
     count: int
-    graph: Any
-    values: tuple[Any, Any]
+    graph: nnx.GraphDef
+    values: tuple[nnx.State, nnx.State]
 
     def __repr__(self) -> str:
         return f"Snapshot(step={self.step}, epoch={self.epoch:g}, {self.count} of {self.net})"
@@ -126,11 +130,11 @@ class Fit:
 
     def accuracy(
         self,
-        examples: Any,
+        examples: tuple[ArrayLike, ArrayLike],
         *,
         change: Callable[..., Params] | None = None,
-        args: Any = (),
-        per_network_args: Any = (),
+        args: ArrayLike | tuple[Any, ...] = (),
+        per_network_args: ArrayLike | tuple[ArrayLike, ...] = (),
     ) -> np.ndarray:
         """Share of `examples` that each trained network classifies as their labels say.
 
@@ -169,7 +173,9 @@ class Fit:
             )
         return np.asarray(shares).reshape(self.shape)
 
-    def dataset(self, dims: Sequence[str] = (), coords: Mapping[str, Any] | None = None) -> Any:
+    def dataset(
+        self, dims: Sequence[str] = (), coords: Mapping[str, Any] | None = None
+    ) -> xr.Dataset:
         """Label the history: an xarray dataset, for ``jaxexpr.results``.
 
         Parameters

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 from jax import lax
+from jax.typing import ArrayLike
 
 from jaxexpr import prng
-from jaxexpr.training.interventions import Prune, largest_weights, wrong_labels
+from jaxexpr.training.interventions import Prune, StepCount, largest_weights, wrong_labels
 from jaxexpr.training.models import Normalised, by_place, hidden, weighted, with_hidden
 from jaxexpr.training.regularise import Penalty
 
@@ -29,9 +30,9 @@ class State(NamedTuple):
         regularisation, and how many of them were classified as their labels say.
     """
 
-    params: Any
-    rest: Any
-    optimiser: Any
+    params: nnx.State
+    rest: nnx.State
+    optimiser: optax.OptState
     masks: tuple[jax.Array, ...]
     loss: jax.Array
     right: jax.Array
@@ -63,7 +64,7 @@ class StepSpec:
     prune : when weights go.
     """
 
-    graph: Any
+    graph: nnx.GraphDef
     optimiser: optax.GradientTransformation
     batch: int
     classes: int
@@ -88,7 +89,9 @@ def begin_training(plan: StepSpec, model: nnx.Module, *, sparse: tuple[bool, ...
     return State(params, rest, start, masks, zero, jnp.zeros((), jnp.int32))
 
 
-def calibrated(plan: StepSpec, held: PerNetwork, params: Any, rest: Any, images: jax.Array) -> Any:
+def calibrated(
+    plan: StepSpec, held: PerNetwork, params: nnx.State, rest: nnx.State, images: jax.Array
+) -> nnx.State:
     """Return `rest` with the running means and variances of untrained batch normalisation.
 
     They are those of the first ``TOGETHER`` examples (all, if there are fewer) in the order in
@@ -104,7 +107,7 @@ def calibrated(plan: StepSpec, held: PerNetwork, params: Any, rest: Any, images:
     return parts[2]
 
 
-def shown_in(held: PerNetwork, number: Any, count: int) -> jax.Array:
+def shown_in(held: PerNetwork, number: ArrayLike, count: int) -> jax.Array:
     """Return the order in which a network is shown its examples in an epoch, ``(count,)``."""
     return prng.permutation(prng.child(prng.seed(held.key), number, 1), count)
 
@@ -114,7 +117,7 @@ def steps_with(optimiser: optax.GradientTransformation, model: nnx.Module) -> No
     parts: Any = nnx.split(model, nnx.Param, ...)
     _, params, _ = parts
 
-    def once(params: Any) -> Any:
+    def once(params: nnx.State) -> tuple[optax.Updates, optax.OptState]:
         return optimiser.update(params, optimiser.init(params), params)[0]
 
     alone = "give one that needs gradients and parameters alone, such as adam, sgd or muon"
@@ -130,7 +133,7 @@ def steps_with(optimiser: optax.GradientTransformation, model: nnx.Module) -> No
         raise ValueError(f"optimiser changes the shapes of parameters: {rates}")
 
 
-def _of_layer(updates: Any, layer: jax.Array) -> Any:
+def _of_layer(updates: nnx.State, layer: jax.Array) -> nnx.State:
     """Keep the updates of one hidden layer; of all if `layer` is 0."""
     numbers = {stage: n for n, stage in enumerate(weighted(updates), start=1)}
 
@@ -141,13 +144,15 @@ def _of_layer(updates: Any, layer: jax.Array) -> Any:
     return by_place(at, updates)
 
 
-def _masked_updates(params: Any, masks: tuple[jax.Array, ...]) -> Any:
+def _masked_updates(params: nnx.State, masks: tuple[jax.Array, ...]) -> nnx.State:
     """Set weights of the hidden layers to 0 where their mask is False."""
     pairs = zip(hidden(params), masks, strict=True)
     return with_hidden(params, tuple((jnp.where(mask, w, 0), b) for (w, b), mask in pairs))
 
 
-def objective(plan: StepSpec, params: Any, rest: Any, x: jax.Array, y: jax.Array) -> Any:
+def objective(
+    plan: StepSpec, params: nnx.State, rest: nnx.State, x: jax.Array, y: jax.Array
+) -> tuple[jax.Array, tuple[nnx.State, jax.Array, jax.Array]]:
     """Return loss with regularisation, and beside it what changed, the plain loss, and the hits."""
     model = nnx.merge(plan.graph, params, rest, copy=True)
     logits = model(x)
@@ -165,7 +170,7 @@ def _classes(logits: jax.Array) -> jax.Array:
 
 
 def step(
-    plan: StepSpec, held: PerNetwork, state: State, x: jax.Array, y: jax.Array, done: Any
+    plan: StepSpec, held: PerNetwork, state: State, x: jax.Array, y: jax.Array, done: StepCount
 ) -> State:
     """One step of the optimiser on one minibatch.
 
@@ -187,7 +192,7 @@ def step(
     if plan.prune is not None:
         due, prune = plan.prune.due(done + 1), plan.prune
 
-        def cut(masks: Any) -> Any:
+        def cut(masks: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
             left = prune.left(done + 1, held.density)
             # What is gone is 0, and so comes last.
             pairs = zip(hidden(params), masks, strict=True)
@@ -204,9 +209,9 @@ def epoch(
     state: State,
     images: jax.Array,
     labels: jax.Array,
-    number: Any,
-    first: Any,
-    last: Any,
+    number: StepCount,
+    first: StepCount,
+    last: StepCount,
 ) -> State:
     """Do the steps ``first, ..., last - 1`` of an epoch; all three numbers may be traced.
 
@@ -219,20 +224,22 @@ def epoch(
         labels = wrong_labels(labels, held.label_noise, plan.classes, held.key)
     before = number * (count // plan.batch)
 
-    def body(i: Any, state: State) -> State:
+    def body(i: jax.Array, state: State) -> State:
         chosen = lax.dynamic_slice_in_dim(order, i * plan.batch, plan.batch)
         return step(plan, held, state, images[chosen], labels[chosen], before + i)
 
     return lax.fori_loop(first, last, body, state)
 
 
-def tested(graph: Any, params: Any, rest: Any, images: jax.Array, labels: jax.Array) -> jax.Array:
+def tested(
+    graph: nnx.GraphDef, params: nnx.State, rest: nnx.State, images: jax.Array, labels: jax.Array
+) -> jax.Array:
     """Return the share of examples that the network classifies as their labels say, ``()``."""
     model = nnx.merge(graph, params, rest, copy=True)
     model.eval()
     graph, values = nnx.split(model)
 
-    def right(both: Any) -> jax.Array:
+    def right(both: tuple[jax.Array, jax.Array]) -> jax.Array:
         x, y = both
         return _classes(nnx.merge(graph, values, copy=True)(x[None]))[0] == y
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from jax import lax
+from numpy.typing import ArrayLike
 
 from jaxexpr import exact
 from jaxexpr._core import checks
@@ -28,6 +29,7 @@ from jaxexpr.measurement.plan import METHODS, as_probes
 from jaxexpr.measurement.single import measure
 from jaxexpr.networks import MLP
 from jaxexpr.params import Params
+from jaxexpr.probes.base import Probe
 from jaxexpr.training.interventions import fan_in
 from jaxexpr.training.snapshots import Snapshot
 
@@ -69,7 +71,7 @@ def density() -> Tracker:
     return _with_fingerprint(look)
 
 
-def _all_but_first(array: Any) -> tuple[int, ...]:
+def _all_but_first(array: np.ndarray) -> tuple[int, ...]:
     return tuple(range(1, np.ndim(array)))
 
 
@@ -101,12 +103,14 @@ def lengths(curve: Curve, *, points: int = 100, name: str = "length") -> Tracker
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _speeds(graph: Any, values: Any, curve: Curve, t: jax.Array) -> jax.Array:
+def _speeds(
+    graph: nnx.GraphDef, values: tuple[nnx.State, nnx.State], curve: Curve, t: jax.Array
+) -> jax.Array:
     """Mean speed of the curve's image in each stage, of each network: ``(E, stages)``."""
     x, tangents = curve.points_and_tangents(t)
 
-    def one(own: Any) -> jax.Array:
-        def images(x: jax.Array) -> Any:
+    def one(own: tuple[nnx.State, nnx.State]) -> jax.Array:
+        def images(x: jax.Array) -> list[jax.Array]:
             model = nnx.merge(graph, *own, copy=True)
             model.eval()
             return model.images(x)
@@ -121,7 +125,7 @@ def _speeds(graph: Any, values: Any, curve: Curve, t: jax.Array) -> jax.Array:
 def measures(
     curve: Curve,
     *,
-    probes: Any = ("length", "growth"),
+    probes: str | Probe | Sequence[str | Probe] = ("length", "growth"),
     method: str = "auto",
     points: int | None = None,
 ) -> Tracker:
@@ -168,7 +172,7 @@ def regions(lines: Sequence[Curve], *, name: str = "regions") -> Tracker:
 
 
 @explained
-def distances(x: Any, *, name: str = "distance") -> Tracker:
+def distances(x: ArrayLike, *, name: str = "distance") -> Tracker:
     """Record the distance of points to the nearest activation boundary, ``(E, points)``: exact.
 
     Parameters
@@ -188,9 +192,9 @@ def distances(x: Any, *, name: str = "distance") -> Tracker:
 
 @explained
 def plane(
-    origin: Any,
-    u: Any,
-    v: Any,
+    origin: ArrayLike,
+    u: ArrayLike,
+    v: ArrayLike,
     half_width: float = 1.0,
     *,
     networks: int | None = None,
@@ -214,7 +218,7 @@ def plane(
         _refuse_other_layers(now, "plane")
         activation = now.net.activation
 
-        def counts(own: Params) -> Any:
+        def counts(own: Params) -> np.ndarray:
             return exact.plane(own, *where, activation=activation, progress=False).counts
 
         each = _each(now, counts, networks)
