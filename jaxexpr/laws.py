@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +36,7 @@ def _fields(cls: Any) -> tuple[dataclasses.Field[Any], ...]:
     return dataclasses.fields(cls)
 
 
-Number = Any  # a Python number, a NumPy or JAX array, or a tracer
+Number: TypeAlias = float | np.ndarray | jax.Array  # a tracer is a jax.Array
 
 
 class Law:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -329,4 +329,4 @@ def _windows(images: jax.Array, size: int, stride: int) -> list[jax.Array]:
     ]
 
 
-Placed: Any = PlacedDense | PlacedConv | PlacedPool
+Placed: TypeAlias = PlacedDense | PlacedConv | PlacedPool

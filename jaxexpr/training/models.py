@@ -21,7 +21,7 @@ from jaxexpr import activations, laws, prng
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr.activations import Activation
-from jaxexpr.layers import PlacedConv, PlacedDense, PlacedPool
+from jaxexpr.layers import Placed, PlacedConv, PlacedDense, PlacedPool
 from jaxexpr.networks import LayerSpec, Network
 from jaxexpr.params import Params
 from jaxexpr.training.regularise import TrajectoryRegularisation
@@ -116,7 +116,7 @@ class Pooling(nnx.Module):
 class Normalised(nnx.Module):
     """Batch normalisation of the units of a layer, or of the channels of an image, on rows."""
 
-    def __init__(self, op: PlacedDense | PlacedConv | PlacedPool, dtype: jnp.dtype) -> None:
+    def __init__(self, op: Placed, dtype: jnp.dtype) -> None:
         self.op = op
         # Short runs: the running means forget in ten steps what the first ones were.
         self.norm = nnx.BatchNorm(op.shape[-1], momentum=0.9, param_dtype=dtype, rngs=nnx.Rngs(0))
