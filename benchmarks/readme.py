@@ -23,12 +23,12 @@ def table(found: dict[str, Any]) -> str:
         f"Measured in one run of `python benchmarks/growth.py` on {machine['processor']}, "
         f"{machine['cores']} cores, JAX on {machine['device'].split()[0]}, jax {machine['jax']}, "
         f"torch {machine['torch']}: ReLU networks of width {size['width']} and depth "
-        f"{size['depth']}, weights drawn anew for each, against Price & Tanner's protocol "
-        f"({size['points']:,} points). The sweep's protocol side is its one measured network times "
-        "the number of cells. Absolute times vary with the machine: quote the ratios, and on "
-        "yours run `make bench`.",
+        f"{size['depth']}, each with new weights, against Price & Tanner's protocol "
+        f"({size['points']:,} points). For the sweep, the protocol's time is that of one network "
+        "times the number of cells. Absolute times vary between machines: quote the ratios, or "
+        "run `make bench` on yours.",
         "",
-        "| law | how | seconds a network | seconds to 0.1 % error of growth | times faster |",
+        "| law | method | seconds per network | seconds to 0.1 % error of growth | speedup |",
         "| --- | --- | --- | --- | --- |",
     ]
     for row in found["rows"]:
@@ -40,7 +40,7 @@ def table(found: dict[str, Any]) -> str:
     missed = [check for check in found["checks"] if not check["holds"]]
     if missed:
         names = "; ".join(f"{c['name']}: {_shown(c['value'])} ({c['target']})" for c in missed)
-        lines += ["", f"Targets that this run did not show: {names}."]
+        lines += ["", f"Targets that this run missed: {names}."]
     return "\n".join(lines)
 
 
