@@ -55,15 +55,15 @@ def axes(ax: Axes | None = None, **options: Any) -> Axes:
 
 @explained
 def curve_with_interval(
-    x: Any,
-    mean: Any,
-    sem: Any = None,
-    n: Any = None,
+    x: ArrayLike,
+    mean: ArrayLike | Estimate,
+    sem: ArrayLike | None = None,
+    n: ArrayLike | None = None,
     *,
-    ax: Any = None,
+    ax: Axes | None = None,
     label: str = "",
     **line: Any,
-) -> Any:
+) -> Axes:
     """Draw means joined by a line, with 95 % intervals as bars, by Student's t.
 
     Parameters
@@ -78,16 +78,17 @@ def curve_with_interval(
     ValueError
         for numbers that are not numeric, and for shapes that do not fit.
     """
+    given: tuple[Any, Any, Any] = mean, sem, n
     if isinstance(mean, Estimate) and sem is None and n is None:
-        mean, sem, n = mean.mean, mean.sem, mean.n
-    for name, value in (("mean", mean), ("sem", sem), ("n", n)):
+        given = mean.mean, mean.sem, mean.n
+    for name, value in zip(("mean", "sem", "n"), given, strict=True):
         if np.asarray(value).dtype.kind not in "biuf":
             raise ValueError(f"{name}={checks.shown(value)} is not numeric: give an array")
-    fitting = ((), np.shape(mean))
-    if np.shape(x) != np.shape(mean) or {np.shape(sem), np.shape(n)} - set(fitting):
+    means, errors, counts = map(np.asarray, given)
+    if np.shape(x) != means.shape or {errors.shape, counts.shape} - {(), means.shape}:
         raise ValueError(
-            f"x, mean, sem and n have shapes {np.shape(x)}, {np.shape(mean)}, {np.shape(sem)} and "
-            f"{np.shape(n)}: give an x, an error and a number of networks for each mean"
+            f"x, mean, sem and n have shapes {np.shape(x)}, {means.shape}, {errors.shape} and "
+            f"{counts.shape}: give an x, an error and a number of networks for each mean"
         )
     ax = axes(ax)
     options: dict[str, Any] = {
@@ -96,7 +97,7 @@ def curve_with_interval(
         "linewidth": 1.2,
         "capsize": 2,
     } | line
-    ax.errorbar(np.asarray(x), np.asarray(mean), yerr=_bars(sem, n), label=label, **options)
+    ax.errorbar(np.asarray(x), means, yerr=_bars(errors, counts), label=label, **options)
     return ax
 
 
@@ -158,7 +159,8 @@ def layers(estimate: Estimate, *, ax: Axes | None = None, label: str = "", **lin
         )
     number = np.arange(1, estimate.mean.size + 1)
     ax = curve_with_interval(number, estimate, ax=ax, label=label, **line)
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    locator: Any = ax.xaxis.get_major_locator()
+    locator.set_params(integer=True)
     ax.set_xlabel("layer")
     ax.set_ylabel(estimate.name.replace("_", " "))
     return ax
