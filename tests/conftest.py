@@ -25,7 +25,8 @@ if os.environ.get("JAXEXPR_TEST_CACHE"):
 # Most of their time is compilation, and nothing in them hangs on rounding: these are compiled
 # without LLVM's optimisation, unless all tests are run. All others are compiled as for users.
 HARDLY_OPTIMISED = {
-    *("test_boundary", "test_checkpoint", "test_command", "test_convnets", "test_ensemble"),
+    *("test_boundary", "test_checkpoint", "test_command", "test_convnets", "test_counted"),
+    *("test_dichotomies", "test_ensemble", "test_exact_estimates"),
     *("test_gradients", "test_identity", "test_in_other_jax", "test_laws", "test_own_models"),
     *("test_probes", "test_progress", "test_runner_parts", "test_shown", "test_sims"),
     *(
