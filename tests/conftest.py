@@ -4,11 +4,14 @@ import os
 import signal
 from pathlib import Path
 
+import checked_shapes
 import jax
 import numpy as np
 import pytest
 
-from jaxexpr import curves
+checked_shapes.install()
+
+from jaxexpr import curves  # noqa: E402
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -53,8 +53,9 @@ def some_accumulators() -> dict[str, Accumulator]:
     numbers[:, 1, 2] = np.nan
     moments = Moments.of(numbers, np.full(numbers.shape, 4000))
     counts = rng.integers(0, 5, size=(2, 3))
+    coarser = Moments.of(-numbers, np.broadcast_to(counts, numbers.shape))
     return {
-        name: Accumulator(moments, Moments.of(-numbers, counts), counts / 2, counts, 9, "mark")
+        name: Accumulator(moments, coarser, counts / 2, counts, 9, "mark")
         for name in ("length", "user's own")
     }
 

@@ -5,6 +5,7 @@ import inspect
 import sys
 from pathlib import Path
 
+import checked_shapes
 import jax
 import numpy as np
 import pytest
@@ -32,8 +33,11 @@ def files_called(work):
     pairs = set()
 
     def watch(frame, event, _):
-        if event == "call" and frame.f_back is not None:
-            here, back = Path(frame.f_code.co_filename), Path(frame.f_back.f_code.co_filename)
+        back = frame.f_back
+        while back is not None and checked_shapes.is_a_check(back.f_code):
+            back = back.f_back
+        if event == "call" and back is not None:
+            here, back = Path(frame.f_code.co_filename), Path(back.f_code.co_filename)
             if PACKAGE in here.parents and PACKAGE in back.parents:
                 pairs.add((back.relative_to(PACKAGE), here.relative_to(PACKAGE)))
 

@@ -10,7 +10,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from jaxexpr._core import checks
 from jaxexpr._core.spellings import INSTEAD, MEANT
@@ -34,7 +34,7 @@ def explained(function: Function, **advice: str) -> Function:
         return function
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> object:
         try:
             return function(*args, **kwargs)
         except TypeError:
@@ -111,10 +111,10 @@ def _nearest_name(name: str, known: list[str]) -> str:
     return f"did you mean {' or '.join(meant)}?" if meant else f"it takes {', '.join(known)}"
 
 
-def elsewhere(owner: str, instead: Mapping[str, str]) -> Callable[[Any, str], Any]:
+def elsewhere(owner: str, instead: Mapping[str, str]) -> Callable[[object, str], NoReturn]:
     """Return a ``__getattr__`` for a class that says where what it lacks is to be found."""
 
-    def missing(self: Any, name: str) -> Any:
+    def missing(self: object, name: str) -> NoReturn:
         if name not in instead:
             raise AttributeError(f"{owner!r} object has no attribute {name!r}")
         raise AttributeError(f"{owner} has no {name!r}: use {instead[name]}")
@@ -122,11 +122,11 @@ def elsewhere(owner: str, instead: Mapping[str, str]) -> Callable[[Any, str], An
     return missing
 
 
-def absent(module: str, public: Iterable[str]) -> Callable[[str], Any]:
+def absent(module: str, public: Iterable[str]) -> Callable[[str], NoReturn]:
     """Return a ``__getattr__`` for a module that says which of its public names may be meant."""
     names, known = list(public), INSTEAD.get(module.removeprefix("jaxexpr").strip("."), {})
 
-    def missing(name: str) -> Any:
+    def missing(name: str) -> NoReturn:
         if name.startswith("_"):  # asked for by Python and by tools
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         fix = known.get(name.lower().replace("_", ""))

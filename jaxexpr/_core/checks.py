@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 
-def shown(value: Any, limit: int = 60) -> str:
+def shown(value: object, limit: int = 60) -> str:
     """Return ``repr(value)`` cut to `limit` characters, for messages."""
     if isinstance(value, np.ndarray | jax.Array) and value.ndim == 0 and not is_key(value):
         value = value if is_traced(value) else value.item()
@@ -23,12 +23,12 @@ def shown(value: Any, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def is_traced(value: Any) -> bool:
+def is_traced(value: object) -> bool:
     """Whether `value` is a tracer, whose entries are not known yet."""
     return isinstance(value, jax.core.Tracer)
 
 
-def on_host(what: str, inside: str, *values: Any) -> None:
+def on_host(what: str, inside: str, *values: object) -> None:
     """Refuse to go on inside jit, vmap or the like; `inside` says what to use there."""
     # Inside jit whatever is made is traced; vmap and grad trace what depends on their arguments.
     made = jax.tree.leaves((jax.numpy.zeros(()), values))
@@ -39,13 +39,13 @@ def on_host(what: str, inside: str, *values: Any) -> None:
         )
 
 
-def concrete(name: str, value: Any, what: str) -> None:
+def concrete(name: str, value: object, what: str) -> None:
     """Refuse arrays that are traced, anywhere in `value`; `what` says what is not done then."""
     if any(is_traced(leaf) for leaf in jax.tree.leaves(value)):
         raise ValueError(f"{name}: traced arrays; {what} on the host: call it outside jit and vmap")
 
 
-def numeric(name: str, value: Any) -> Any:
+def numeric(name: str, value: object) -> Any:
     """Return `value` if it is a real number or an array of finite real numbers.
 
     JAX arrays and tracers come back as they are, everything else as a NumPy array.
@@ -75,7 +75,7 @@ def numeric(name: str, value: Any) -> Any:
     return value if isinstance(value, jax.Array | int | float) else array
 
 
-def non_negative(name: str, value: Any, fix: str = "give a number >= 0") -> Any:
+def non_negative(name: str, value: object, fix: str = "give a number >= 0") -> Any:
     """Return `value` if all its entries are finite and >= 0."""
     value = numeric(name, value)
     if not is_traced(value) and np.any(np.asarray(value) < 0):
@@ -83,7 +83,7 @@ def non_negative(name: str, value: Any, fix: str = "give a number >= 0") -> Any:
     return value
 
 
-def fraction(name: str, value: Any) -> Any:
+def fraction(name: str, value: object) -> Any:
     """Return `value` if all its entries lie in [0, 1]."""
     value = numeric(name, value)
     if not is_traced(value):
@@ -95,10 +95,9 @@ def fraction(name: str, value: Any) -> Any:
     return value
 
 
-def level(value: Any) -> float:
+def level(value: object) -> float:
     """Return `value` as a float if it is a probability strictly between 0 and 1."""
-    good = isinstance(value, int | float | np.number) and 0 < float(value) < 1
-    if not good:
+    if not isinstance(value, int | float | np.number) or not 0 < float(value) < 1:
         raise ValueError(f"level={shown(value)} lies outside (0, 1): give for instance 0.001")
     return float(value)
 
@@ -110,29 +109,28 @@ def sequence(name: str, value: Any) -> tuple[float, ...]:
     return tuple(float(x) for x in numeric(name, value)) if len(value) else ()
 
 
-def path(name: str, value: Any) -> Path:
+def path(name: str, value: object) -> Path:
     """Return `value` as a path, if it is a text or a path."""
     if not isinstance(value, str | os.PathLike) or not str(value):
         raise ValueError(f"{name}={shown(value)}: give a path, as a text or a pathlib.Path")
     return Path(value)
 
 
-def flag(name: str, value: Any) -> bool:
+def flag(name: str, value: object) -> bool:
     """Return `value` if it is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name}={shown(value)}: give True or False")
     return bool(value)
 
 
-def integer(name: str, value: Any, minimum: int = 1) -> int:
+def integer(name: str, value: object, minimum: int = 1) -> int:
     """Return `value` as an int if it is a whole number >= `minimum`."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or int(value) < minimum:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
         raise ValueError(f"{name}={shown(value)}: give an integer >= {minimum}")
     return int(value)
 
 
-def positive(name: str, value: Any) -> float:
+def positive(name: str, value: object) -> float:
     """Return `value` as a float if it is one finite number > 0."""
     array = numeric(name, value)
     if np.ndim(array) != 0 or not float(array) > 0:
@@ -140,7 +138,7 @@ def positive(name: str, value: Any) -> float:
     return float(array)
 
 
-def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
+def one_of(name: str, value: object, allowed: Iterable[str]) -> str:
     """Return `value` if it is among `allowed`; the message suggests the nearest name."""
     names = tuple(allowed)
     if isinstance(value, str) and value in names:
@@ -152,12 +150,12 @@ def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
     raise ValueError(f"{name}={shown(value)} is unknown: choose one of {', '.join(names)}{hint}")
 
 
-def is_key(value: Any) -> bool:
+def is_key(value: np.ndarray | jax.Array) -> bool:
     """Whether an array holds random keys."""
     return bool(jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key))
 
 
-def random_key(name: str, value: Any) -> jax.Array:
+def random_key(name: str, value: object) -> jax.Array:
     """Return `value` if it is one typed JAX random key."""
     if not isinstance(value, jax.Array) or not is_key(value):
         raise ValueError(f"{name}={shown(value)} is not a random key: give jax.random.key(seed)")
@@ -175,7 +173,7 @@ def floating(name: str, value: Any) -> str:
     return one_of(name, value if found is None else found, ("float32", "float64"))
 
 
-def held(name: str, value: Any, dtype: str) -> None:
+def held(name: str, value: object, dtype: str) -> None:
     """Refuse numbers that `dtype` turns into infinity or into 0."""
     if is_traced(value):
         return
@@ -190,7 +188,7 @@ def held(name: str, value: Any, dtype: str) -> None:
         )
 
 
-def network_sizes(n_in: Any, widths: Any) -> tuple[int, tuple[int, ...]]:
+def network_sizes(n_in: object, widths: object) -> tuple[int, tuple[int, ...]]:
     """Return checked ``n_in`` and ``(n_1, ..., n_L)``."""
     n_in = integer("n_in", n_in)
     if isinstance(widths, str) or not isinstance(widths, Iterable):

@@ -17,9 +17,10 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from jaxexpr._core import checks
+from jaxexpr._core.shapes import Array, Float
 
 
-def without_derivative(value: jax.Array, causes: Any) -> jax.Array:
+def without_derivative(value: Float[Array, "*shape"], causes: object) -> Float[Array, "*shape"]:
     """Return `value`, whose derivative with respect to each array in `causes` is NaN.
 
     Examples
@@ -34,12 +35,15 @@ def without_derivative(value: jax.Array, causes: Any) -> jax.Array:
 
 
 @jax.custom_jvp
-def _held(value: jax.Array, causes: list[jax.Array]) -> jax.Array:
+def _held(value: Float[Array, "*shape"], causes: list[Any]) -> Float[Array, "*shape"]:
     return value
 
 
 @_held.defjvp
-def _held_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+def _held_jvp(
+    primals: tuple[Float[Array, "*shape"], list[Any]],
+    tangents: tuple[Float[Array, "*shape"], list[Any]],
+) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
     value, moved = primals[0], tangents[0]
     total = jnp.zeros((), value.dtype)
     for tangent in tangents[1]:
@@ -49,7 +53,7 @@ def _held_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     return _held(*primals), moved + out
 
 
-def _gate(tangent: jax.Array) -> jax.Array:
+def _gate(tangent: Any) -> Float[Array, "..."]:
     nan = np.asarray(np.nan, tangent.dtype)
     return jnp.where(tangent == 0, jnp.zeros_like(tangent), nan)
 

@@ -16,7 +16,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 # What NumPy and zipfile raise on files that are damaged, or of another kind.
 DAMAGE = (
@@ -31,7 +30,7 @@ _UNFINISHED = re.compile(r"\.([0-9a-f]{8})\.\w{8}\.unfinished")  # host and chan
 _DAY = 24 * 3600.0
 
 
-def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Call ``write`` on a temporary file, then put it in its place, `path`.
 
     Readers see the old file or the new one, whole, also if the process is killed in between. What

@@ -13,14 +13,13 @@ import functools
 import hashlib
 import types
 from collections.abc import Iterable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 
-def fingerprint(*what: Any) -> str:
+def fingerprint(*what: object) -> str:
     """Fingerprint of values: arrays, numbers, laws, functions and what these close over."""
     found = hashlib.sha256()
     for part in _parts(what, set()):
@@ -28,7 +27,7 @@ def fingerprint(*what: Any) -> str:
     return found.hexdigest()
 
 
-def _parts(value: Any, seen: set[int]) -> Iterable[bytes]:
+def _parts(value: object, seen: set[int]) -> Iterable[bytes]:
     """Bytes that say what `value` is, down to the code of functions."""
     if isinstance(value, jax.core.Tracer):
         yield str(value.aval).encode()  # a function may keep what it saw while it was traced
@@ -57,7 +56,7 @@ def _parts(value: Any, seen: set[int]) -> Iterable[bytes]:
     elif isinstance(value, types.CodeType):
         yield value.co_code
         yield from _parts((value.co_consts, value.co_names), seen)
-    elif isinstance(getattr(value, "__wrapped__", None), types.FunctionType):
+    elif hasattr(value, "__wrapped__") and isinstance(value.__wrapped__, types.FunctionType):
         yield from _parts(value.__wrapped__, seen)  # what jax.jit was given
     elif callable(value) and hasattr(value, "__qualname__"):
         yield f"{value.__module__}.{value.__qualname__}".encode()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import AbstractContextManager
 
 import jax
 
 
-def precision(dtype: str) -> Any:
+def precision(dtype: str) -> AbstractContextManager[object]:
     """Context in which `dtype` is computed as itself, whatever JAX's global flag says.
 
     Inside another trace the caller's flag rules; float64 is refused there if it is off.

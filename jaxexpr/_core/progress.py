@@ -146,7 +146,7 @@ class _View(Protocol):
     def end(self, now: Now, whole: bool) -> None: ...
 
 
-def _view(progress: Any) -> _View | None:
+def _view(progress: object) -> _View | None:
     if callable(progress):
         return _Calls(progress)
     if not isinstance(progress, bool | np.bool_ | None):

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import ArrayLike
+
+from jaxexpr._core.shapes import Array, Float
 
 
-def over_sweep(function: Any, *, loops: int = 0) -> Any:
+@runtime_checkable
+class Swept(Protocol):
+    """A pytree of numbers, some of them arrays that are swept over."""
+
+    @property
+    def sweep_shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+
+Net = TypeVar("Net", bound=Swept)
+Out = TypeVar("Out")
+
+
+def over_sweep(function: Callable[[Net], Out], *, loops: int = 0) -> Callable[[Net], Out]:
     """Map ``function(net)`` over the sweep of `net`, axis by axis.
 
     A number that does not vary along an axis stays unbatched there, so what depends on it alone
@@ -17,17 +36,17 @@ def over_sweep(function: Any, *, loops: int = 0) -> Any:
     first `loops` axes run one cell after another, to save memory.
     """
 
-    def mapped(net: Any) -> Any:
+    def mapped(net: Net) -> Out:
         shape = net.sweep_shape
         dtype = jnp.dtype(net.dtype)
 
-        def full(leaf: Any) -> jax.Array:
+        def full(leaf: ArrayLike) -> Float[Array, "..."]:
             array = jnp.asarray(leaf).astype(dtype)
             return array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
 
         leaves, tree = jax.tree.flatten(jax.tree.map(full, net))
 
-        def descend(leaves: list[jax.Array], axes: tuple[int, ...]) -> Any:
+        def descend(leaves: list[Float[Array, "..."]], axes: tuple[int, ...]) -> Out:
             if not axes:
                 return function(jax.tree.unflatten(tree, leaves))
             varies = [leaf.shape[0] > 1 for leaf in leaves]
@@ -37,7 +56,7 @@ def over_sweep(function: Any, *, loops: int = 0) -> Any:
             if len(shape) - len(axes) < loops:
                 moving = [leaf for leaf, v in zip(inner, varies, strict=True) if v]
 
-                def cell(numbers: list[jax.Array]) -> Any:
+                def cell(numbers: list[Float[Array, "..."]]) -> Out:
                     fresh = iter(numbers)
                     merged = [next(fresh) if v else x for v, x in zip(varies, inner, strict=True)]
                     return descend(merged, axes[1:])

@@ -10,13 +10,16 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxexpr._core.precision import double_enabled
+
+Share = TypeVar("Share")  # arrays with the entries as leading axis
+Made = TypeVar("Made")
 
 SPAN_SECONDS = 0.25  # of work, between two of which a thread can be stopped
 PATIENCE = 1.0  # seconds that threads are waited for after Ctrl-C
@@ -28,7 +31,7 @@ def cores() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
-def shares(own: Any, threads: int | None = None) -> list[Any]:
+def shares(own: Share, threads: int | None = None) -> list[Share]:
     """Split arrays along their leading axis, into equal shares.
 
     The last share is filled up with the last entry, which is computed again and dropped: all
@@ -50,20 +53,20 @@ def shares(own: Any, threads: int | None = None) -> list[Any]:
     return [jax.tree.map(lambda x, at=at: x[at], own) for at in places]
 
 
-def joined(parts: list[Any], count: int) -> Any:
+def joined(parts: list[Made], count: int) -> Made:
     """Undo ``shares`` of `count` entries."""
     if len(parts) == 1:
         return parts[0]
     return jax.tree.map(lambda *x: jnp.concatenate(x)[:count], *parts)
 
 
-def each_on_a_core(function: Callable[[Any], Any], parts: list[Any]) -> list[Any]:
+def each_on_a_core(function: Callable[[Share], Made], parts: list[Share]) -> list[Made]:
     """Call a compiled `function` for each share, side by side."""
     if len(parts) == 1:
         return [function(parts[0])]
     double = double_enabled()
 
-    def one(part: Any) -> Any:
+    def one(part: Share) -> Made:
         with jax.enable_x64(double):  # a thread does not inherit it
             return jax.block_until_ready(function(part))
 
@@ -72,8 +75,8 @@ def each_on_a_core(function: Callable[[Any], Any], parts: list[Any]) -> list[Any
 
 
 def in_spans(
-    work: Callable[[int, int], Any], total: int, most: int, see: Callable[[int], None]
-) -> list[tuple[int, int, Any]]:
+    work: Callable[[int, int], Made], total: int, most: int, see: Callable[[int], object]
+) -> list[tuple[int, int, Made]]:
     """Do pieces of work 0, ..., `total` - 1 side by side, in spans that Ctrl-C can end.
 
     A span is one call of compiled code, which nothing stops. Spans are short, and after Ctrl-C none
@@ -91,10 +94,10 @@ def in_spans(
     """
     threads = min(cores() if jax.default_backend() == "cpu" else 1, total)
     double = double_enabled()
-    made: list[tuple[int, int, Any]] = []
+    made: list[tuple[int, int, Made]] = []
     begun, done, size = 0, 0, 1
 
-    def one(first: int, count: int) -> tuple[float, tuple[int, int, Any]]:
+    def one(first: int, count: int) -> tuple[float, tuple[int, int, Made]]:
         began = time.monotonic()
         with jax.enable_x64(double):  # a thread does not inherit it
             out = jax.block_until_ready(work(first, count))
@@ -106,7 +109,7 @@ def in_spans(
         begun += count
         return first, count
 
-    def finished(seconds: float, span: tuple[int, int, Any]) -> None:
+    def finished(seconds: float, span: tuple[int, int, Made]) -> None:
         nonlocal done, size
         growth = float(np.clip(SPAN_SECONDS / max(seconds, 1e-6), 0.5, 8.0))
         size = max(int(span[1] * growth), 1)
@@ -135,7 +138,7 @@ def in_spans(
     return made
 
 
-def on_cores(function: Callable[[Any], Any], own: Any) -> Any:
+def on_cores(function: Callable[[Share], Made], own: Share) -> Made:
     """Call a compiled `function` for a share of the entries on each core, and join what it returns.
 
     Parameters

@@ -9,7 +9,8 @@ result is sharded; kernels leave that to XLA.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,18 +20,24 @@ from jax.sharding import AxisType, PartitionSpec, auto_axes
 
 from jaxexpr._core import checks
 
+State = TypeVar("State")
+Step = TypeVar("Step")
+Out = TypeVar("Out")
 
-def scan(body: Any, state: Any, steps: Any, *given: Any) -> tuple[Any, Any]:
+
+def scan(
+    body: Callable[[State, Step], tuple[State, Out]], state: State, steps: Step, *given: object
+) -> tuple[State, Out]:
     """``lax.scan`` of a `body` that reads `given`, inside any transformation."""
 
-    def turn(state: Any, step: Any) -> tuple[Any, Any]:
+    def turn(state: State, step: Step) -> tuple[State, Out]:
         above, out = body(state, step)
         return spread(above, state), out
 
     return lax.scan(turn, spread(state, steps, given), steps)
 
 
-def spread(state: Any, *given: Any) -> Any:
+def spread(state: State, *given: object) -> State:
     """Return the same values, each varying over the devices over which any of these does.
 
     Outside of ``shard_map`` they are returned as they are; in there XLA removes all that this adds.
@@ -49,7 +56,7 @@ def spread(state: Any, *given: Any) -> Any:
     return jax.tree.map(lambda x: jnp.where(never, jnp.zeros_like(x), x), state)
 
 
-def on_any_mesh(function: Any, *given: Any) -> Any:
+def on_any_mesh(function: Callable[..., Out], *given: object) -> Out:
     """``function(*given)``, its inside without explicit axes; results as `given` are sharded."""
     arrays = [x for x in jax.tree.leaves(given) if isinstance(x, jax.Array)]
     meshes = [jax.sharding.get_abstract_mesh(), *(jax.typeof(x).sharding.mesh for x in arrays)]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Unpack
 
-import jax
 import numpy as np
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
+from jaxexpr._core.shapes import Array, Key
 from jaxexpr.curves import Curve
 from jaxexpr.ensemble.options import RunOptions
 from jaxexpr.ensemble.runner import run_task
@@ -17,7 +17,7 @@ from jaxexpr.ensemble.statistics import Estimate
 from jaxexpr.ensemble.tasks import Task
 from jaxexpr.measurement.capacity_guess import enlarged, in_memory
 from jaxexpr.measurement.observe import Observed, observe, probe_names
-from jaxexpr.measurement.plan import Pass, checked
+from jaxexpr.measurement.plan import Pass, Probes, checked
 from jaxexpr.networks import Network
 
 
@@ -26,9 +26,9 @@ def estimate(
     net: Network,
     curve: Curve,
     *,
-    key: jax.Array,
+    key: Key[Array, ""],
     draws: int,
-    probes: Any = ("length", "growth"),
+    probes: Probes = ("length", "growth"),
     method: str = "auto",
     points: int | None = None,
     **options: Unpack[RunOptions],
@@ -69,6 +69,7 @@ def estimate(
 
     Examples
     --------
+    >>> import jax
     >>> from jaxexpr import MLP, curves, laws
     >>> net = MLP((2, 64, 64), laws.Gaussian(2.0), laws.Zero())
     >>> line = curves.line([1.0, 0.0], [0.0, 1.0])
@@ -87,7 +88,7 @@ class Along(Task):
 
     passes: tuple[Pass, ...]
 
-    def observe(self, net: Network, key: jax.Array, data: Curve) -> Observed:
+    def observe(self, net: Network, key: Key[Array, ""], data: Curve) -> Observed:
         return observe(net, key, data, self.passes)
 
     def shapes(self, net: Network, data: Curve) -> dict[str, tuple[int, ...]]:
@@ -107,7 +108,7 @@ class Along(Task):
         return plain + sum(p.capacity.bytes for p in self.passes if p.capacity is not None)
 
     @property
-    def fingerprint_parts(self) -> Any:
+    def fingerprint_parts(self) -> object:
         return [(item.nodes, item.gram, item.probes) for item in self.passes]
 
     @property

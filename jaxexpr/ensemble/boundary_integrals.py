@@ -20,16 +20,19 @@ from typing import Any, NamedTuple, Unpack
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxexpr import prng
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.linalg import dot
+from jaxexpr._core.shapes import Array, Bool, Float, Key
 from jaxexpr.activations import Activation
 from jaxexpr.ensemble.options import RunOptions
 from jaxexpr.ensemble.runner import run_task
 from jaxexpr.ensemble.statistics import Estimate
 from jaxexpr.ensemble.tasks import Task
+from jaxexpr.laws import Law
 from jaxexpr.measurement.capacity_guess import weight_bytes
 from jaxexpr.measurement.exact_pass import drawing
 from jaxexpr.measurement.observe import Observation, Observed
@@ -39,11 +42,11 @@ from jaxexpr.networks import MLP, Network
 @explained
 def boundary_volume(
     net: MLP,
-    origin: Any,
-    directions: Any,
+    origin: ArrayLike,
+    directions: ArrayLike,
     half_width: float = 1.0,
     *,
-    key: jax.Array,
+    key: Key[Array, ""],
     draws: int,
     codimension: int = 1,
     function_only: bool = False,
@@ -121,7 +124,10 @@ def boundary_volume(
 
 
 class Box(NamedTuple):
-    """The parallelepiped: its middle, its edges, an orthonormal frame of its span, its volume."""
+    """The parallelepiped: its middle, its edges, an orthonormal frame of its span, its volume.
+
+    ``(n,)``, ``(m, n)``, ``(m, n)`` and ``()``: NumPy on the host, JAX in compiled code.
+    """
 
     origin: Any
     edges: Any
@@ -153,10 +159,10 @@ class Boundaries(Task):
         return weight_bytes(net) + float(np.dtype(net.dtype).itemsize * each)
 
     @property
-    def fingerprint_parts(self) -> Any:
+    def fingerprint_parts(self) -> object:
         return self
 
-    def observe(self, net: Network, key: jax.Array, data: Box) -> Observed:
+    def observe(self, net: Network, key: Key[Array, ""], data: Box) -> Observed:
         dtype = jnp.dtype(net.dtype)
         seed = prng.seed(key)
         at = _spread(jax.random.fold_in(key, 2**31), self.points, len(data.edges), dtype)
@@ -180,7 +186,7 @@ class Boundaries(Task):
         return Observed({self.name: Observation.of(volumes, coarser=0.0)})
 
 
-def _checked(net: Any, origin: Any, directions: Any, half_width: Any) -> Box:
+def _checked(net: object, origin: object, directions: object, half_width: object) -> Box:
     if not isinstance(net, MLP):
         raise ValueError(f"net={checks.shown(net)} is not a random network: give jaxexpr.MLP(...)")
     if net.activation.breakpoints is None:
@@ -221,7 +227,9 @@ def _checked(net: Any, origin: Any, directions: Any, half_width: Any) -> Box:
     return Box(origin, half_width * directions, q.T, np.asarray(volume))
 
 
-def _spread(key: jax.Array, points: int, dim: int, dtype: Any) -> jax.Array:
+def _spread(
+    key: Key[Array, ""], points: int, dim: int, dtype: jnp.dtype
+) -> Float[Array, "{points} {dim}"]:
     """Return points of [-1, 1]^dim: a fixed sequence that fills it evenly, shifted at random.
 
     Each point alone is uniform. The sequence is additive, with the powers of the root of
@@ -238,21 +246,30 @@ def _spread(key: jax.Array, points: int, dim: int, dtype: Any) -> jax.Array:
 class _Above:
     """A layer: values before the bias ``(..., p, n)``, gradients ``(m, ..., p, n)``, and more."""
 
-    def __init__(self, values: Any, gradients: Any, weights: Any, biases: Any, law: Any) -> None:
+    def __init__(
+        self,
+        values: Float[Array, "*places n"],
+        gradients: Float[Array, "m *places n"],
+        weights: Float[Array, "fan_in n"],
+        biases: Float[Array, "n"],
+        law: Law,
+    ) -> None:
         self.values, self.gradients = values, gradients
         self.weights, self.biases, self.law = weights, biases, law
 
-    def density(self, level: float) -> jax.Array:
+    def density(self, level: float) -> Float[Array, "*places n"]:
         """Density of the bias at which the unit stands on `level`."""
         return self.law.pdf(np.asarray(level, self.values.dtype) - self.values)
 
 
-def _times(rows: jax.Array, weights: jax.Array) -> jax.Array:
+def _times(
+    rows: Float[Array, "*places n"], weights: Float[Array, "n k"]
+) -> Float[Array, "*places k"]:
     flat = dot(rows.reshape(-1, rows.shape[-1]), weights)
     return flat.reshape(*rows.shape[:-1], weights.shape[1])
 
 
-def _walls(layers: list[_Above], phi: Activation, function_only: bool) -> jax.Array:
+def _walls(layers: list[_Above], phi: Activation, function_only: bool) -> Float[Array, "depth"]:
     """Sum over points, units and breakpoints of gradients times densities, layer by layer."""
     sums = []
     for index, layer in enumerate(layers):
@@ -270,7 +287,7 @@ def _walls(layers: list[_Above], phi: Activation, function_only: bool) -> jax.Ar
     return jnp.stack(sums)
 
 
-def _pairs_of_boundaries(layers: list[_Above], phi: Activation) -> jax.Array:
+def _pairs_of_boundaries(layers: list[_Above], phi: Activation) -> Float[Array, "depth"]:
     """Sum over points and pairs of units of spanned areas times densities, by the upper layer."""
     levels = phi.breakpoints or ()
     sums = [jnp.zeros((), layers[0].values.dtype) for _ in layers]
@@ -292,7 +309,7 @@ def _pairs_of_boundaries(layers: list[_Above], phi: Activation) -> jax.Array:
     return jnp.stack(sums)
 
 
-def _area(a: jax.Array, b: jax.Array) -> jax.Array:
+def _area(a: Float[Array, "m ..."], b: Float[Array, "m ..."]) -> Float[Array, "..."]:
     """Area that two vectors along the first axis span, by its coordinates: no cancellation."""
     square: Any = 0.0
     for i, j in itertools.combinations(range(len(a)), 2):
@@ -303,7 +320,7 @@ def _area(a: jax.Array, b: jax.Array) -> jax.Array:
 
 def _moved(
     layers: list[_Above], phi: Activation, index: int, level: float
-) -> list[tuple[_Above, jax.Array]]:
+) -> list[tuple[_Above, Bool[Array, "p n width"]]]:
     """The layers above `index`, with each of its units in turn moved onto its breakpoint.
 
     Returns for each layer above the layer itself, with values ``(p, n, width)`` and gradients

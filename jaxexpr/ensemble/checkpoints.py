@@ -10,9 +10,11 @@ import numpy as np
 
 from jaxexpr._core.files import DAMAGE, write_atomically
 from jaxexpr._core.fingerprint import fingerprint as fingerprint_of
+from jaxexpr._core.shapes import Array, Key
 from jaxexpr.curves import Curve
 from jaxexpr.ensemble.statistics import Accumulator, Moments
 from jaxexpr.ensemble.tasks import Task
+from jaxexpr.networks import Network
 
 
 def save_accumulators(path: Path, known: dict[str, Accumulator]) -> None:
@@ -69,7 +71,7 @@ def load_accumulators(path: Path, fingerprint: str) -> dict[str, Accumulator]:
     return known
 
 
-def run_fingerprint(net: Any, data: Any, key: jax.Array, task: Task) -> str:
+def run_fingerprint(net: Network, data: object, key: Key[Array, ""], task: Task) -> str:
     """Return the fingerprint of a network, what it is measured along, the key and the task."""
     numbers = jax.tree.leaves((net, data))
     whole = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -18,11 +18,14 @@ from jax import lax
 from jax.sharding import AxisType, PartitionSpec
 
 from jaxexpr._core import checks
+from jaxexpr._core.shapes import Array, Int, Key, UInt32
 from jaxexpr._core.sweeps import over_sweep
 from jaxexpr._core.transforms import spread
 from jaxexpr.ensemble.tasks import Task, observations
 from jaxexpr.measurement.observe import Observed
 from jaxexpr.networks import Network
+
+Made = TypeVar("Made")
 
 _BUFFER_BYTES = 2**24
 _CPU_BATCH_BYTES = 2**22
@@ -39,7 +42,7 @@ def default_memory() -> float:
 
 
 def layout(
-    net: Network, data: Any, task: Task, budget: float, batch: int | None
+    net: Network, data: object, task: Task, budget: float, batch: int | None
 ) -> tuple[int, int, int]:
     """Sweep axes to loop over, networks side by side, and networks a buffer holds."""
     one_cell = task.bytes(net, data)
@@ -64,29 +67,29 @@ def layout(
 @functools.partial(jax.jit, static_argnames=("task", "shape"))
 def _many_networks(
     net: Network,
-    data: Any,
-    key: jax.Array,
-    first: jax.Array,
-    count: jax.Array,
+    data: object,
+    key: Key[Array, ""],
+    first: UInt32[Array, ""],
+    count: Int[Array, ""],
     *,
     task: Task,
     shape: tuple[int, int, int],
-) -> Any:
+) -> Observed:
     """Numbers of the networks ``first, ..., first + count - 1`` at the head of a fixed buffer.
 
     The count is traced, so chunks of any size are one compilation.
     """
     loops, batch, capacity = shape
 
-    def one(index: jax.Array) -> Any:
+    def one(index: UInt32[Array, ""]) -> Observed:
         own = jax.random.fold_in(key, index)
 
-        def observe(net: Any) -> Observed:
+        def observe(net: Network) -> Observed:
             return observations(task.observe(net, own, data))
 
         return over_sweep(observe, loops=loops)(net)
 
-    def together(index: jax.Array) -> Any:
+    def together(index: UInt32[Array, ""]) -> Observed:
         numbers = index + jnp.arange(batch, dtype=jnp.uint32)
         if batch == 1:
             return jax.tree.map(lambda x: x[None], one(index))
@@ -95,7 +98,7 @@ def _many_networks(
     like = jax.eval_shape(together, jnp.zeros((), jnp.uint32))
     empty = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape[1:]), x.dtype), like)
 
-    def body(state: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
+    def body(state: tuple[Int[Array, ""], Observed]) -> tuple[Int[Array, ""], Observed]:
         done, buffer = state
         out = together(first + done.astype(jnp.uint32))
         put = functools.partial(lax.dynamic_update_slice_in_dim, start_index=done, axis=0)
@@ -108,12 +111,18 @@ def _many_networks(
 @functools.lru_cache(maxsize=32)
 def _on_all(
     devices: tuple[Any, ...], task: Task, shape: tuple[int, int, int]
-) -> Callable[..., Any]:
+) -> Callable[..., Observed]:
     """Return ``_many_networks`` split over devices: one range of numbers for each."""
     mesh = jax.make_mesh((len(devices),), ("nets",), axis_types=(AxisType.Auto,), devices=devices)
     split, whole = PartitionSpec("nets"), PartitionSpec()
 
-    def share(net: Any, data: Any, key: Any, first: Any, count: Any) -> Any:
+    def share(
+        net: Network,
+        data: object,
+        key: Key[Array, ""],
+        first: UInt32[Array, "1"],
+        count: Int[Array, "1"],
+    ) -> Observed:
         return _many_networks(net, data, key, first[0], count[0], task=task, shape=shape)
 
     return jax.jit(
@@ -124,8 +133,8 @@ def _on_all(
 
 
 def stepper(
-    net: Network, data: Any, key: jax.Array, task: Task, shape: tuple[int, int, int]
-) -> Callable[[int, int], Any]:
+    net: Network, data: object, key: Key[Array, ""], task: Task, shape: tuple[int, int, int]
+) -> Callable[[int, int], Observed]:
     """Return ``step(first, count)``: the numbers of these networks, as NumPy arrays."""
     net = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), net.dtype), net)
     data = jax.tree.map(jnp.asarray, data)
@@ -135,7 +144,7 @@ def stepper(
 
     if len(devices) == 1:
 
-        def step(first: int, count: int) -> Any:
+        def step(first: int, count: int) -> Observed:
             out = jax.device_get(many(net, data, key, np.uint32(first), np.int32(count)))
             return jax.tree.map(lambda x: x[:count], out)
 
@@ -143,7 +152,7 @@ def stepper(
 
     sharded = _on_all(tuple(devices), task, shape)
 
-    def step_on_all(first: int, count: int) -> Any:
+    def step_on_all(first: int, count: int) -> Observed:
         each = -(-count // len(devices))
         starts = np.arange(len(devices)) * each
         counts = np.clip(count - starts, 0, each)
@@ -177,7 +186,7 @@ class Pace:
         # More than the buffers hold would overwrite what is in them.
         return min(self._count if self._chunk is None else self._chunk, self._most)
 
-    def timed(self, work: Callable[[], Any], count: int) -> Any:
+    def timed(self, work: Callable[[], Made], count: int) -> Made:
         """Do the work of so many networks."""
         began = time.monotonic()
         result = work()

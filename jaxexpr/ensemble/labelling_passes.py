@@ -19,13 +19,17 @@ from jax import lax
 from jaxexpr import laws, prng
 from jaxexpr._core import bits
 from jaxexpr._core.linalg import dot
+from jaxexpr._core.shapes import Array, Float, Int, Key, UInt32
 from jaxexpr.ensemble.tasks import Task
-from jaxexpr.exact.along_curves import capacity, label_changes, traverse
+from jaxexpr.exact.along_curves import capacity, label_changes, segments, traverse
+from jaxexpr.exact.along_curves.arcs import Arcs
 from jaxexpr.exact.along_curves.capacity import Block, Capacity
 from jaxexpr.measurement.capacity_guess import row_bytes, shares_moving, weight_bytes
 from jaxexpr.measurement.exact_pass import drawing
 from jaxexpr.measurement.observe import Observation, Observed
 from jaxexpr.networks import MLP, Network
+
+Inputs = Float[Array, "s n_in"] | Float[np.ndarray, "s n_in"]
 
 NAMES = ("dichotomies", "flips")
 MOVING = 2  # kind of the draw that the moving weights turn to
@@ -88,7 +92,11 @@ def _flips(blocks: tuple[Block, ...], widths: Sequence[int]) -> tuple[int, ...]:
 
 
 def _enlarged(
-    own: LabelCapacity, required: np.ndarray, net: Any, layer: int, budget: float
+    own: LabelCapacity,
+    required: Int[np.ndarray, "*networks layers 3"],
+    net: Network,
+    layer: int,
+    budget: float,
 ) -> LabelCapacity:
     """More capacity for what was required, ``(..., layers, 3)``: new rows, rows, flips."""
     worst = required.reshape(-1, *required.shape[-2:]).max(axis=0)
@@ -132,7 +140,7 @@ class Sweep(Task):
     points: int
     capacities: tuple[LabelCapacity, ...]
 
-    def shapes(self, net: Network, data: jax.Array) -> dict[str, tuple[int, ...]]:
+    def shapes(self, net: Network, data: Inputs) -> dict[str, tuple[int, ...]]:
         shape = (len(self.layers), net.depth) if self.several else (net.depth,)
         return dict.fromkeys(NAMES, shape)
 
@@ -143,14 +151,14 @@ class Sweep(Task):
         return "exact" + (f" in {splits} parts" if splits > 1 else ""), 0
 
     @property
-    def fingerprint_parts(self) -> Any:
+    def fingerprint_parts(self) -> object:
         return dataclasses.replace(self, capacities=())
 
     @property
     def exact(self) -> bool:
         return not self.points
 
-    def bytes(self, net: Network, data: jax.Array) -> float:
+    def bytes(self, net: Network, data: Inputs) -> float:
         size, widest = np.dtype(net.dtype).itemsize, max(net.widths)
         held = weight_bytes(net)
         if self.points:
@@ -162,7 +170,12 @@ class Sweep(Task):
     def refined(self) -> Sweep | None:
         return dataclasses.replace(self, points=2 * self.points - 1) if self.points else None
 
-    def with_more_capacity(self, required: Any, net: Network, budget: float) -> Sweep | None:
+    def with_more_capacity(
+        self,
+        required: tuple[Int[np.ndarray, "*networks _ 3"], ...],
+        net: Network,
+        budget: float,
+    ) -> Sweep | None:
         if not self.capacities:
             return None
         larger = tuple(
@@ -180,7 +193,7 @@ class Sweep(Task):
         most = _ROWS_CPU if jax.default_backend() == "cpu" else _ROWS
         return int(np.clip(most // self.inputs, 1, self.points))
 
-    def observe(self, net: Network, key: jax.Array, data: jax.Array) -> Observed:
+    def observe(self, net: Network, key: Key[Array, ""], data: Float[Array, "s n_in"]) -> Observed:
         dtype = jnp.dtype(net.dtype)
         seed = prng.seed(key)
         params, below = [], [data]
@@ -213,15 +226,19 @@ class Sweep(Task):
         return Observed(numbers, tuple(required))
 
     def _on_grid(
-        self, net: Any, ends: tuple[jax.Array, jax.Array], biases: jax.Array, above: list[Any]
-    ) -> list[jax.Array]:
+        self,
+        net: Network,
+        ends: tuple[Float[Array, "s k"], Float[Array, "s k"]],
+        biases: Float[Array, "k"],
+        above: list[tuple[Array, Array]],
+    ) -> list[Float[Array, "layers"]]:
         """Dichotomies, the same on half the grid, flips, the same; each ``(layers,)``."""
         dtype, together = biases.dtype, self._together()
         bits = jnp.asarray(label_changes.point_bits(self.inputs))
         t = jnp.asarray(np.linspace(0, self.quarters * QUARTER, self.points), dtype)
         t = jnp.pad(t, (0, -self.points % together), mode="edge").reshape(-1, together)
 
-        def some(t: jax.Array) -> jax.Array:
+        def some(t: Float[Array, "together"]) -> UInt32[Array, "layers together readouts 2"]:
             cos, sin = jnp.cos(t)[:, None, None], jnp.sin(t)[:, None, None]
             h = cos * ends[0][None] + sin * ends[1][None] + biases[None, None]
             codes = [self._codes(h, bits)]
@@ -246,20 +263,22 @@ class Sweep(Task):
                 found.append(number if known else jnp.full_like(number, jnp.nan))
         return found
 
-    def _codes(self, h: jax.Array, bits: jax.Array) -> jax.Array:
+    def _codes(
+        self, h: Float[Array, "together s k"], bits: UInt32[Array, "s 2"]
+    ) -> UInt32[Array, "together readouts 2"]:
         """Labels of all inputs in two words, ``(together, readouts, 2)``."""
         positive = h[:, :, : self.readouts, None] > 0
         return jnp.sum(jnp.where(positive, bits[None, :, None], 0), axis=1, dtype=jnp.uint32)
 
     def _exactly(
         self,
-        net: Any,
+        net: Network,
         seed: prng.Seed,
-        ends: tuple[jax.Array, jax.Array],
-        biases: jax.Array,
+        ends: tuple[Float[Array, "s k"], Float[Array, "s k"]],
+        biases: Float[Array, "k"],
         layer: int,
         own: LabelCapacity,
-    ) -> tuple[list[jax.Array], jax.Array]:
+    ) -> tuple[list[Float[Array, "layers"]], Int[Array, "layers 3"]]:
         """As ``_on_grid``, without error; and what each layer required, ``(layers, 3)``."""
         dtype, width = biases.dtype, biases.shape[0]
         one = jnp.eye(width, dtype=dtype), jnp.zeros(width, dtype)
@@ -275,7 +294,13 @@ class Sweep(Task):
             layers.append(((jnp.asarray(indices, jnp.int32), specs), draw))
         most: dict[Any, int] = dict(zip((*own.sizes.blocks, None), own.flips, strict=False))
 
-        def observe(image: Any, weights: jax.Array, offset: jax.Array, block: Any) -> Any:
+        def observe(
+            image: traverse.Rows,
+            weights: Float[Array, "fan_in k"],
+            offset: Float[Array, "k"],
+            block: Block | None,
+        ) -> label_changes.SignChanges:
+            assert isinstance(image, Arcs)
             some = slice(self.readouts)
             return label_changes.sign_changes(image, weights[:, some], offset[some], most[block])
 
@@ -284,11 +309,13 @@ class Sweep(Task):
         edges = jnp.asarray(np.arange(pieces + 1) * QUARTER / splits, dtype)
         t = jnp.stack([edges[:-1], edges[1:]], axis=1)
 
-        def one_input(pair: tuple[jax.Array, jax.Array]) -> Any:
+        def one_input(
+            pair: tuple[Float[Array, "k"], Float[Array, "k"]],
+        ) -> tuple[list[Any], Int[Array, "pieces layers 2"], Float[Array, "pieces layers"]]:
             arc = jnp.stack([*pair, biases])
             begun = t, jnp.broadcast_to(arc[None], (pieces, *arc.shape))
 
-            def through(segment: Any) -> traverse.SegmentResult:
+            def through(segment: segments.Segment) -> traverse.SegmentResult:
                 blocks = own.sizes.blocks
                 return traverse.through(segment, layers, net.activation, blocks, observe)
 
@@ -305,15 +332,17 @@ class Sweep(Task):
         return [found[0], found[0], found[1], found[1]], required
 
 
-def _different_codes(codes: jax.Array) -> jax.Array:
+def _different_codes(codes: UInt32[Array, "points 2"]) -> Int[Array, ""]:
     return bits.distinct(codes, jnp.ones(codes.shape[0], bool))
 
 
-def _changes(codes: jax.Array) -> jax.Array:
+def _changes(codes: UInt32[Array, "points 2"]) -> Int[Array, ""]:
     return jnp.sum(lax.population_count(codes[1:] ^ codes[:-1]).astype(jnp.int32))
 
 
-def _labellings(seen: label_changes.SignChanges, joints: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _labellings(
+    seen: label_changes.SignChanges, joints: Float[Array, "joints"]
+) -> tuple[Float[Array, "layers"], Float[Array, "layers"]]:
     """Labellings and flips, each ``(layers,)``, of a block's ``(inputs, segments, layers, r)``."""
     meets = seen.last[:, :-1] != seen.first[:, 1:]
     between = jnp.where(meets, joints[None, :, None, None], jnp.inf)

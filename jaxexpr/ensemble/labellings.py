@@ -9,13 +9,14 @@ in a piecewise linear network every flip of a label is known exactly.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Unpack
 
-import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
+from jaxexpr._core.shapes import Array, Key
 from jaxexpr.ensemble.labelling_passes import Sweep, initial_label_capacity
 from jaxexpr.ensemble.options import RunOptions
 from jaxexpr.ensemble.runner import run_task
@@ -30,9 +31,9 @@ PATHS = {"arc": 1, "half": 2, "circle": 4}  # quarter turns
 @explained
 def dichotomies(
     net: MLP,
-    inputs: Any,
+    inputs: ArrayLike,
     *,
-    key: jax.Array,
+    key: Key[Array, ""],
     draws: int,
     swept: int | Sequence[int] = 1,
     readouts: int = 1,
@@ -76,6 +77,7 @@ def dichotomies(
 
     Examples
     --------
+    >>> import jax
     >>> from jaxexpr import laws
     >>> net = MLP((4, 16, 16), laws.Gaussian(3.0), laws.Zero(), "hard_tanh")
     >>> found = dichotomies(net, np.eye(4), key=jax.random.key(0), draws=20)

@@ -8,25 +8,32 @@ direction of a layer's post-activations: no step size, no cancellation.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Unpack
+from collections.abc import Callable
+from typing import Unpack
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxexpr import prng
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.linalg import dot, norms, power_of_two
+from jaxexpr._core.shapes import Array, Bool, Float, Int, Key
 from jaxexpr._core.transforms import scan
 from jaxexpr.ensemble.options import RunOptions
 from jaxexpr.ensemble.runner import run_task
 from jaxexpr.ensemble.statistics import Estimate
 from jaxexpr.ensemble.tasks import Task
-from jaxexpr.measurement.exact_pass import drawing
+from jaxexpr.measurement.exact_pass import Index, drawing
 from jaxexpr.measurement.observe import Observation, Observed
-from jaxexpr.networks import MLP, Network
+from jaxexpr.networks import MLP, LayerSpec, Network
 from jaxexpr.probes.base import Number
+
+Point = Float[Array, "n_in"] | Float[np.ndarray, "n_in"]
+# Of a layer: the point's image and its exponent, directions, and logarithms of their growth.
+State = tuple[Float[Array, "1 _"], Int[Array, ""], Float[Array, "depth _"], Float[Array, "depth"]]
 
 NAMES = ("perturbation", "log_perturbation")
 DIRECTION = 3  # kind of the draw of a direction
@@ -35,9 +42,9 @@ DIRECTION = 3  # kind of the draw of a direction
 @explained
 def perturbations(
     net: MLP,
-    point: Any,
+    point: ArrayLike,
     *,
-    key: jax.Array,
+    key: Key[Array, ""],
     draws: int,
     **options: Unpack[RunOptions],
 ) -> dict[str, Estimate]:
@@ -94,26 +101,26 @@ def perturbations(
 class Perturbed(Task):
     """One random direction for each layer, sent through all layers above."""
 
-    def shapes(self, net: Network, data: jax.Array) -> dict[str, tuple[int, ...]]:
+    def shapes(self, net: Network, data: Point) -> dict[str, tuple[int, ...]]:
         return dict.fromkeys(NAMES, (net.depth, net.depth))
 
     def method_of(self, name: str) -> tuple[str, int]:
         return "tangent", 1
 
-    def bytes(self, net: Network, data: jax.Array) -> float:
+    def bytes(self, net: Network, data: Point) -> float:
         size = np.dtype(net.dtype).itemsize
         return float(size * (2 * net.widest + 4 * net.depth * max(net.widths)))
 
     @property
-    def fingerprint_parts(self) -> Any:
+    def fingerprint_parts(self) -> object:
         return "perturbations"
 
-    def observe(self, net: Network, key: jax.Array, data: jax.Array) -> Observed:
+    def observe(self, net: Network, key: Key[Array, ""], data: Float[Array, "n_in"]) -> Observed:
         dtype, depth = jnp.dtype(net.dtype), net.depth
         seed = prng.seed(key)
         # A row for each layer's perturbation, of length 1 once it is put in; its growth is kept as
         # a logarithm, and points of homogeneous networks as a power of two: nothing overflows.
-        state: Any = (
+        state: State = (
             data[None],
             jnp.zeros((), jnp.int32),
             jnp.zeros((depth, net.widths[0]), dtype),
@@ -123,7 +130,11 @@ class Perturbed(Task):
         for run in net.runs():
             draw = drawing(seed, run.op.fan_in, run.op.outputs, dtype)
 
-            def body(state: Any, step: Any, draw: Any = draw) -> Any:
+            def body(
+                state: State,
+                step: tuple[Index, LayerSpec],
+                draw: Callable[[tuple[Index, LayerSpec]], tuple[Array, Array]] = draw,
+            ) -> tuple[State, tuple[Float[Array, "depth"], Bool[Array, "depth"]]]:
                 z, exponent, moving, log = state
                 weights, biases = draw(step)
                 products = dot(jnp.concatenate([z, moving]), weights)

@@ -19,6 +19,7 @@ from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.precision import precision
 from jaxexpr._core.progress import Bar
+from jaxexpr._core.shapes import Array, Key, Shaped
 from jaxexpr.ensemble.checkpoints import (
     load_accumulators,
     run_fingerprint,
@@ -60,9 +61,9 @@ class Interrupted(KeyboardInterrupt):
 def run_task(
     task: Task,
     net: Network,
-    data: Any = (),
+    data: object = (),
     *,
-    key: jax.Array,
+    key: Key[Array, ""],
     draws: int,
     **options: Unpack[RunOptions],
 ) -> dict[str, Estimate]:
@@ -103,7 +104,7 @@ def run_task(
     return _run(task, net, data, key, draws, run, bar)
 
 
-def _check_task(task: Any) -> None:
+def _check_task(task: object) -> None:
     if not isinstance(task, Task):
         raise ValueError(
             f"task={checks.shown(task)}: give a Task, a subclass of jaxexpr.Task with a method "
@@ -126,7 +127,7 @@ def _check_task(task: Any) -> None:
             ) from None
 
 
-def _in_precision(leaf: Any, dtype: str) -> np.ndarray:
+def _in_precision(leaf: object, dtype: str) -> Shaped[np.ndarray, "..."]:
     """An array of the data: real numbers in the precision of the network."""
     array = checks.numeric("data", leaf)
     array = np.asarray(array)
@@ -134,7 +135,13 @@ def _in_precision(leaf: Any, dtype: str) -> np.ndarray:
 
 
 def _run(
-    task: Task, net: Network, data: Any, key: jax.Array, draws: int, run: Settings, bar: Bar
+    task: Task,
+    net: Network,
+    data: object,
+    key: Key[Array, ""],
+    draws: int,
+    run: Settings,
+    bar: Bar,
 ) -> dict[str, Estimate]:
     """Networks up to number `draws`, after those that are known already."""
     with precision(net.dtype):
@@ -208,7 +215,7 @@ def _long(seconds: float, task: Task, run: Settings) -> str:
     return f"{hours}; shorter: {', '.join(ways)}{safe}"
 
 
-def _refined(task: Task, net: Network, data: Any, key: jax.Array, run: Settings) -> Task:
+def _refined(task: Task, net: Network, data: object, key: Key[Array, ""], run: Settings) -> Task:
     """The task at as many points as the error asks for, or as the budget of points allows."""
     pilot = Settings(memory=run.memory, batch=run.batch)
     with precision(net.dtype):

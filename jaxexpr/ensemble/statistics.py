@@ -7,12 +7,14 @@ they are gathered (a length in a deep network), so moments carry a power of two 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import elsewhere
+from jaxexpr._core.shapes import Bool, Float, Int, Num
 from jaxexpr._core.spellings import ATTRIBUTES
 
 
@@ -22,13 +24,15 @@ class Moments(NamedTuple):
     All arrays have the shape of one number, ``sweep + (depth,)``.
     """
 
-    n: np.ndarray
-    mean: np.ndarray
-    squares: np.ndarray
-    exponent: np.ndarray
+    n: Int[np.ndarray, "*shape"]
+    mean: Float[np.ndarray, "*shape"]
+    squares: Float[np.ndarray, "*shape"]
+    exponent: Int[np.ndarray, "*shape"]
 
     @staticmethod
-    def of(values: np.ndarray, exponents: np.ndarray) -> Moments:
+    def of(
+        values: Num[np.ndarray, "networks *shape"], exponents: Int[np.ndarray, "networks *shape"]
+    ) -> Moments:
         """Moments of ``values * 2**exponents`` over the first axis; values not finite are left out.
 
         Examples
@@ -63,7 +67,7 @@ class Moments(NamedTuple):
         squares = a.squares + b.squares + step**2 * (a.n * b.n / some)
         return Moments(count, mean, squares, exponent)
 
-    def _in_units(self, exponent: np.ndarray) -> Moments:
+    def _in_units(self, exponent: Any) -> Moments:  # of NumPy, an array or a scalar
         shift = np.clip(self.exponent - exponent, -3000, 0)
         return Moments(
             self.n, np.ldexp(self.mean, shift), np.ldexp(self.squares, 2 * shift), exponent
@@ -98,12 +102,12 @@ class Estimate:
     """
 
     name: str
-    mean: np.ndarray
-    sem: np.ndarray
-    n: np.ndarray
-    left_out: np.ndarray
-    failed: np.ndarray
-    discretisation: np.ndarray
+    mean: Float[np.ndarray, "*shape"]
+    sem: Float[np.ndarray, "*shape"]
+    n: Int[np.ndarray, "*shape"]
+    left_out: Float[np.ndarray, "*shape"]
+    failed: Int[np.ndarray, "*shape"]
+    discretisation: Float[np.ndarray, "*shape"]
     draws: int
     method: str
     points: int
@@ -111,7 +115,7 @@ class Estimate:
     tolerance: float | None = None
 
     @staticmethod
-    def of(samples: Any, name: str = "samples") -> Estimate:
+    def of(samples: ArrayLike, name: str = "samples") -> Estimate:
         """Estimate of your own: the mean over the first axis of independent `samples`.
 
         Samples that are not finite are left out. The last axis is taken for layers where results
@@ -143,7 +147,7 @@ class Estimate:
         return dataclasses.replace(made, accumulated=None)
 
     @staticmethod
-    def from_moments(mean: Any, sem: Any, n: Any, name: str = "mean") -> Estimate:
+    def from_moments(mean: ArrayLike, sem: ArrayLike, n: ArrayLike, name: str = "mean") -> Estimate:
         """Estimate of numbers that were averaged elsewhere.
 
         Parameters
@@ -178,7 +182,7 @@ class Estimate:
             )
         return _from_moments(np.array(mean, float), np.array(sem, float), np.array(n, int), name)
 
-    def __sub__(self, other: Any) -> Estimate:
+    def __sub__(self, other: Estimate | ArrayLike) -> Estimate:
         """Difference from another estimate, whose networks are independent of these, or a number.
 
         The error is ``hypot`` of both, with Welch and Satterthwaite's degrees of freedom, n - 1.
@@ -209,13 +213,13 @@ class Estimate:
         )
 
     @property
-    def std(self) -> np.ndarray:
+    def std(self) -> Float[np.ndarray, "*shape"]:
         """Standard deviation over networks."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self.sem * np.sqrt(self.n))
 
     @property
-    def converged(self) -> np.ndarray:
+    def converged(self) -> Bool[np.ndarray, "*shape"]:
         """Whether the discretisation error is known and at most `tolerance` times the mean.
 
         Where no tolerance was asked for: at most the larger of 1 % and 3 `sem`.
@@ -226,7 +230,9 @@ class Estimate:
         with np.errstate(invalid="ignore"):
             return np.asarray(self.discretisation <= allowed)
 
-    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+    def interval(
+        self, level: float = 0.95
+    ) -> tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]]:
         """Two-sided confidence interval of the mean by Student's t; ``(low, high)``."""
         width = error_bar(self.sem, self.n, level)
         return self.mean - width, self.mean + width
@@ -266,14 +272,14 @@ class Estimate:
             rows.insert(_SHOWN_CELLS, "  ...")
         return rows
 
-    def __getitem__(self, index: Any) -> Estimate:
+    def __getitem__(self, index: object) -> NoReturn:
         raise TypeError(
             f"estimate[{checks.shown(index)}]: an Estimate is not an array: use estimate.mean and "
             "estimate.sem, or for a cell results.estimate_of(results.dataset({name: estimate}, "
             "['sigma']).isel(sigma=3), name)"
         )
 
-    def __add__(self, other: Any) -> Estimate:
+    def __add__(self, other: object) -> NoReturn:
         raise TypeError(
             f"estimate + {checks.shown(other, 30)}: Estimates are not added up; to draw more "
             "networks for one use estimate(..., extend=made, draws=1000)"
@@ -283,7 +289,12 @@ class Estimate:
         __getattr__ = elsewhere("Estimate", ATTRIBUTES["Estimate"])
 
 
-def _from_moments(mean: np.ndarray, sem: np.ndarray, n: np.ndarray, name: str) -> Estimate:
+def _from_moments(
+    mean: Float[np.ndarray, "*shape"],
+    sem: Float[np.ndarray, "*shape"],
+    n: Int[np.ndarray, "*shape"],
+    name: str,
+) -> Estimate:
     nothing = np.zeros(mean.shape)
     return Estimate(
         name=name,
@@ -302,7 +313,7 @@ def _from_moments(mean: np.ndarray, sem: np.ndarray, n: np.ndarray, name: str) -
 _SHOWN_CELLS = 3  # at each end
 
 
-def error_bar(sem: Any, n: Any, level: float = 0.95) -> np.ndarray:
+def error_bar(sem: ArrayLike, n: ArrayLike, level: float = 0.95) -> Float[np.ndarray, "*shape"]:
     """Half the width of the two-sided confidence interval of a mean, by Student's t.
 
     ``t_{n - 1} sem``: 1.96 standard errors of many networks, 4.3 of three; infinite below two.
@@ -335,8 +346,8 @@ class Accumulator(NamedTuple):
 
     moments: Moments
     coarser: Moments
-    left_out: np.ndarray
-    failed: np.ndarray
+    left_out: Float[np.ndarray, "*shape"]
+    failed: Int[np.ndarray, "*shape"]
     draws: int
     fingerprint: str
 

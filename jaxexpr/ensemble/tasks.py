@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from jaxexpr._core import checks
+from jaxexpr._core.shapes import Array, Key
 from jaxexpr.measurement.observe import Observation, Observed
 from jaxexpr.networks import Network
 
@@ -45,7 +46,7 @@ class Task(abc.ABC):
     """
 
     @abc.abstractmethod
-    def observe(self, net: Any, key: jax.Array, data: Any) -> Mapping[str, Any] | Observed:
+    def observe(self, net: Any, key: Key[Array, ""], data: Any) -> Mapping[str, Any] | Observed:
         """Draw one network from its key and measure it: a pure function that JAX can trace.
 
         Parameters
@@ -87,7 +88,7 @@ class Task(abc.ABC):
         return float(size * (3 * sum(p.size for p in params) / cells + outputs))
 
     @property
-    def fingerprint_parts(self) -> Any:
+    def fingerprint_parts(self) -> object:
         """All that tells its numbers from those of another task: its fields, and its code."""
         classes = type(self).__mro__[: type(self).__mro__.index(Task)]
         code = [f for c in classes for f in vars(c).values() if isinstance(f, types.FunctionType)]

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxexpr._core import checks
+from jaxexpr._core.shapes import Int
 from jaxexpr.curves import Curve
 from jaxexpr.exact.along_curves import capacity, segments
 from jaxexpr.exact.along_curves.capacity import Capacity
@@ -114,7 +115,9 @@ def shares_moving(net: Network, layer: int, moment: float) -> list[float]:
     return [share * more for more in spreading(net, moment, layer)]
 
 
-def enlarged(sizes: Capacity, required: np.ndarray, net: Network, budget: float) -> Capacity | None:
+def enlarged(
+    sizes: Capacity, required: Int[np.ndarray, "*networks depth 2"], net: Network, budget: float
+) -> Capacity | None:
     """More capacity for what was required, ``(..., depth, 2)``; ``None`` if there was enough."""
     if not sizes.overflowed(required).any():
         return None

@@ -9,6 +9,7 @@ import numpy as np
 from jaxexpr import activations
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
+from jaxexpr._core.shapes import Float, Int
 from jaxexpr.curves import Curve
 from jaxexpr.measurement.single import measure
 from jaxexpr.params import Params
@@ -28,9 +29,9 @@ class GridNeeded(NamedTuple):
     finest : points of the finest grid.
     """
 
-    points: np.ndarray
-    missed: np.ndarray
-    transitions: np.ndarray
+    points: Int[np.ndarray, "depth"]
+    missed: Float[np.ndarray, "depth"]
+    transitions: Float[np.ndarray, "depth"]
     finest: int
 
 

@@ -18,6 +18,7 @@ from jax import lax
 
 from jaxexpr import prng
 from jaxexpr._core.linalg import power_of_two
+from jaxexpr._core.shapes import Array, Float, Int, Key
 from jaxexpr._core.transforms import spread
 from jaxexpr.curves import Curve
 from jaxexpr.exact.along_curves import segments, traverse
@@ -25,14 +26,18 @@ from jaxexpr.exact.along_curves.capacity import Capacity
 from jaxexpr.exact.along_curves.solve import count_levels
 from jaxexpr.networks import LayerSpec, Network
 
+# The number of each probe, or level: value and exponent, each ``(depth,)``.
+Found = dict[str | float, tuple[Float[Array, "depth"], Int[Array, "depth"]]]
+Index = Int[Array, ""] | int
+
 
 def measured(
     net: Network,
-    key: jax.Array,
+    key: Key[Array, ""],
     curve: Curve,
     sizes: Capacity,
     levels: tuple[float, ...] = (),
-) -> tuple[dict[Any, tuple[Any, Any]], jax.Array, jax.Array]:
+) -> tuple[Found, Int[Array, "depth"], Int[Array, "depth 2"]]:
     """Draw one network and measure a curve exactly.
 
     levels : others than the activation's breakpoints, whose crossings are counted too.
@@ -58,7 +63,7 @@ def measured(
         layers.append((slices, draw))
     begun = spread(segments.begin(curve, 1, dtype), seed, net)
 
-    def through(segment: Any) -> traverse.SegmentResult:
+    def through(segment: segments.Segment) -> traverse.SegmentResult:
         observe = count_levels(levels)
         return traverse.through(segment, layers, net.activation, sizes.blocks, observe)
 
@@ -73,11 +78,13 @@ def measured(
 
 
 def drawing(
-    seed: prng.Seed, fan_in: int, fan_out: int, dtype: Any
-) -> Callable[[tuple[Any, LayerSpec]], tuple[jax.Array, jax.Array]]:
+    seed: prng.Seed, fan_in: int, fan_out: int, dtype: jnp.dtype
+) -> Callable[[tuple[Index, LayerSpec]], tuple[Array, Array]]:
     """Return what draws ``(W, b)`` of a layer from its number and its laws."""
 
-    def draw(item: tuple[Any, LayerSpec]) -> tuple[jax.Array, jax.Array]:
+    def draw(
+        item: tuple[Index, LayerSpec],
+    ) -> tuple[Float[Array, "fan_in fan_out"], Float[Array, "fan_out"]]:
         index, spec = item
         unit = spec.draw_unit(seed, index, fan_in, fan_out, dtype)
         biases = spec.draw_biases(seed, index, fan_out, dtype)
@@ -87,8 +94,11 @@ def drawing(
 
 
 def numbers(
-    totals: traverse.Totals, start: Any, counts: Any = (), levels: tuple[float, ...] = ()
-) -> dict[Any, tuple[Any, Any]]:
+    totals: traverse.Totals,
+    start: Float[Array, ""],
+    counts: Any = (),
+    levels: tuple[float, ...] = (),
+) -> Found:
     """Return ``{probe: (value, exponent)}``, each ``(depth,)``; the number is value 2**exponent.
 
     NaN, length included, from the layer on in which values overflow.
@@ -103,7 +113,7 @@ def numbers(
     shift = one.exponent - jnp.concatenate([plain[:1], one.exponent[:-1]])
     sound = jnp.isfinite(one.length)
     log = _log(one.length) + one.exponent.astype(dtype) * np.asarray(math.log(2), dtype)
-    found: dict[Any, tuple[Any, Any]] = {
+    found: Found = {
         "length": (one.length, one.exponent),
         "log_length": (log, plain),
         "length_ratio": (_over(one.length, below) * power_of_two(shift, dtype), plain),
@@ -119,9 +129,9 @@ def numbers(
     return {name: (jnp.where(sound, v, jnp.nan), e) for name, (v, e) in found.items()}
 
 
-def _over(a: jax.Array, b: jax.Array) -> jax.Array:
+def _over(a: Float[Array, "depth"], b: Float[Array, "depth"]) -> Float[Array, "depth"]:
     return jnp.where(b > 0, a / jnp.where(b > 0, b, 1), jnp.nan)
 
 
-def _log(a: jax.Array) -> jax.Array:
+def _log(a: Float[Array, "depth"]) -> Float[Array, "depth"]:
     return jnp.where(a > 0, jnp.log(jnp.where(a > 0, a, 1)), jnp.nan)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxexpr import activations
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.precision import precision
+from jaxexpr._core.shapes import Float, Shaped
 from jaxexpr.curves import Curve
 from jaxexpr.layers import PlacedDense, PlacedPool
 from jaxexpr.measurement.nodes import Nodes
@@ -28,12 +30,12 @@ class Projection(NamedTuple):
     share : of the variance of all coordinates that the two keep, 0 to 1; 1 of points in a plane.
     """
 
-    points: np.ndarray
+    points: Float[np.ndarray, "n 2"]
     share: float
 
 
 @explained
-def project(points: Any) -> Projection:
+def project(points: ArrayLike) -> Projection:
     """Project points on the two directions of largest variance.
 
     Raghu et al. 2017 show a circle's image so, layer by layer (figure 3).
@@ -75,7 +77,7 @@ def trajectory(
     activation: str | activations.Activation | None = None,
     net: Network | None = None,
     points: int = 1001,
-) -> list[np.ndarray]:
+) -> list[Shaped[np.ndarray, "{points} ..."]]:
     """Return the curve's image in every layer of one network, for pictures.
 
     Parameters

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxexpr._core.linalg import norms
+from jaxexpr._core.shapes import Array, Float, Shaped
 from jaxexpr.curves import Curve
 
 
@@ -24,19 +24,19 @@ class Nodes:
     kind: str
     count: int
 
-    def parameters(self, curve: Curve) -> np.ndarray:
+    def parameters(self, curve: Curve) -> Float[np.ndarray, "{self.count}"]:
         """Parameters of the nodes, shape ``(count,)``, float64."""
         low, high = curve.domain
         if self.kind == "grid":
             return np.linspace(low, high, self.count)
         return low + (np.arange(self.count) + 0.5) * (high - low) / self.count
 
-    def shares(self) -> np.ndarray:
+    def shares(self) -> Float[np.ndarray, "pieces"]:
         """Share of the domain of each tangent, or of each segment; the sum is 1."""
         count = self.count - 1 if self.kind == "grid" else self.count
         return np.full(count, 1.0 / count)
 
-    def coarser_shares(self) -> np.ndarray:
+    def coarser_shares(self) -> Float[np.ndarray, "fewer"]:
         """Shares of the nodes that ``thin`` keeps."""
         if self.kind == "grid":
             return np.diff([*range(0, self.count - 1, 2), self.count - 1]) / (self.count - 1)
@@ -45,7 +45,7 @@ class Nodes:
         shares[-1] += 1 - shares.sum()
         return shares
 
-    def thin(self, rows: jax.Array) -> jax.Array:
+    def thin(self, rows: Shaped[Array, "m *k"]) -> Shaped[Array, "fewer *k"]:
         """Keep fewer of the nodes' rows.
 
         Every third tangent stands for its neighbours as well (the midpoints of parts three times
@@ -57,8 +57,11 @@ class Nodes:
         return rows[1 : 3 * (self.count // 3) : 3] if self.count >= 3 else rows[:1]
 
     def segments(
-        self, span: float, points: jax.Array, tangents: jax.Array | None
-    ) -> tuple[jax.Array, jax.Array]:
+        self,
+        span: float,
+        points: Float[Array, "m k"],
+        tangents: Float[Array, "m k"] | None,
+    ) -> tuple[Float[Array, "pieces"], Float[Array, "fewer"]]:
         """Length of each piece of a curve's image, and of each piece between thinned nodes."""
         if tangents is None:
             ends = self.thin(points)
@@ -67,5 +70,5 @@ class Nodes:
         fine, rough = (np.asarray(s * span, speeds.dtype) for s in self._both_shares())
         return speeds * fine, self.thin(speeds) * rough
 
-    def _both_shares(self) -> tuple[np.ndarray, np.ndarray]:
+    def _both_shares(self) -> tuple[Float[np.ndarray, "pieces"], Float[np.ndarray, "fewer"]]:
         return self.shares(), self.coarser_shares()

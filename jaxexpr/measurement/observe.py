@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
+from jaxexpr._core.shapes import Array, Bool, Float, Int, Key
 from jaxexpr.curves import Curve
 from jaxexpr.measurement.exact_pass import measured
 from jaxexpr.measurement.plan import Pass
@@ -32,11 +34,11 @@ class Observation(NamedTuple):
 
     number: Number
     coarser: Any
-    left_out: jax.Array
-    finite: jax.Array
+    left_out: Float[Array, "*shape"]
+    finite: Bool[Array, "*shape"]
 
     @staticmethod
-    def of(value: Any, coarser: float = jnp.nan) -> Observation:
+    def of(value: ArrayLike, coarser: float = jnp.nan) -> Observation:
         """An array of which nothing but its values is known."""
         value = jnp.asarray(value)
         if not jnp.issubdtype(value.dtype, jnp.floating):
@@ -109,7 +111,7 @@ def finished(item: Pass, observed: dict[str, Observation]) -> dict[str, Observat
     return observed
 
 
-def observe(net: Network, key: jax.Array, curve: Curve, passes: tuple[Pass, ...]) -> Observed:
+def observe(net: Network, key: Key[Array, ""], curve: Curve, passes: tuple[Pass, ...]) -> Observed:
     """Send the curve through one network, pass by pass, and gather what the probes find.
 
     Arrays are ``(depth,)``; ``required`` is ``(depth, 2)`` of an exact pass, as ``exact_pass.
@@ -128,8 +130,8 @@ def observe(net: Network, key: jax.Array, curve: Curve, passes: tuple[Pass, ...]
 
 
 def _observe_exactly(
-    net: Network, key: jax.Array, curve: Curve, item: Pass
-) -> tuple[dict[str, Observation], jax.Array]:
+    net: Network, key: Key[Array, ""], curve: Curve, item: Pass
+) -> tuple[dict[str, Observation], Int[Array, "depth 2"]]:
     """The observations of an exact pass, and the capacity that it required."""
     assert item.capacity is not None
     numbers, still, required = measured(net, key, curve, item.capacity, item.levels)
@@ -159,7 +161,7 @@ def where_it_fits(observed: Observed, passes: tuple[Pass, ...]) -> dict[str, Num
     return numbers
 
 
-def exact_number(probe: Probe, numbers: dict[Any, Any]) -> Number:
+def exact_number(probe: Probe, numbers: Mapping[Any, Any]) -> Number:
     """The number of a probe, out of what ``exact_pass.numbers`` returns."""
     if not probe.levels:
         return Number(*numbers[probe.name])

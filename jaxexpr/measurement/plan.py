@@ -7,7 +7,7 @@ network, each of one kind, that measure the probes between them.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from jaxexpr.networks import MLP, Network, validate_for
 from jaxexpr.params import Params, fitting, validate
 from jaxexpr.probes.base import Probe
 from jaxexpr.probes.named import NAMES
+
+Probes = str | Probe | Sequence[str | Probe]
 
 METHODS = ("auto", "exact", "tangent", "grid", "gram")
 LENGTHS = ("length", "length_ratio", "log_length")  # of the whole curve
@@ -62,7 +64,7 @@ class Pass:
         return dataclasses.replace(self, nodes=Nodes(self.nodes.kind, count))
 
 
-def as_probes(value: Any) -> tuple[Probe, ...]:
+def as_probes(value: object) -> tuple[Probe, ...]:
     """Return the probes of these names (or probes themselves).
 
     Raises
@@ -95,7 +97,7 @@ def as_probes(value: Any) -> tuple[Probe, ...]:
 
 
 def plan(
-    probes: Any,
+    probes: object,
     method: str,
     points: int | None,
     activation: activations.Activation,
@@ -198,7 +200,13 @@ def validate_network(
 
 
 def checked(
-    net: Any, curve: Any, probes: Any, method: str, points: int | None, *, grows: bool = False
+    net: object,
+    curve: object,
+    probes: object,
+    method: str,
+    points: int | None,
+    *,
+    grows: bool = False,
 ) -> tuple[Curve, tuple[Pass, ...]]:
     """Check what a measurement is made of, and plan its passes.
 

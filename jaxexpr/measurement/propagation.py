@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -34,14 +34,18 @@ from jaxexpr._core.linalg import (
     power_of_two,
     triangular,
 )
+from jaxexpr._core.shapes import Array, Float, Int, Key
 from jaxexpr._core.transforms import scan
 from jaxexpr.activations import Activation, linear
 from jaxexpr.curves import Curve
-from jaxexpr.layers import PlacedDense, PlacedPool
+from jaxexpr.layers import PlacedConv, PlacedDense, PlacedPool
 from jaxexpr.measurement.nodes import Nodes
 from jaxexpr.networks import LayerSpec, Network
 from jaxexpr.params import Params
 from jaxexpr.probes.base import Layer
+
+Out = TypeVar("Out")  # what is observed of a layer
+Index = Int[Array, ""] | int
 
 
 class Image(NamedTuple):
@@ -51,12 +55,12 @@ class Image(NamedTuple):
     of the points where there are none.
     """
 
-    points: jax.Array
-    tangents: jax.Array | None
-    segments: jax.Array
-    coarser: jax.Array
-    points_exponent: jax.Array
-    tangents_exponent: jax.Array
+    points: Float[Array, "m k"]
+    tangents: Float[Array, "m k"] | None
+    segments: Float[Array, "pieces"]
+    coarser: Float[Array, "fewer"]
+    points_exponent: Int[Array, ""]
+    tangents_exponent: Int[Array, ""]
 
 
 _NODE_ARRAYS = ("z_before", "h", "z", "dz_before", "dh", "dz", "winners")
@@ -88,13 +92,15 @@ class Ready(NamedTuple):
     ``scale`` is that of the weights; ``shift`` takes the points to the units ``2**exponent``.
     """
 
-    exponent: jax.Array
-    shift: jax.Array
-    scale: jax.Array
-    biases: jax.Array
+    exponent: Int[Array, ""]
+    shift: Float[Array, ""]
+    scale: Float[Array, ""]
+    biases: Float[Array, "k"]
 
 
-def prepare(image: Image, scale: jax.Array, biases: jax.Array, activation: Activation) -> Ready:
+def prepare(
+    image: Image, scale: Float[Array, ""], biases: Float[Array, "k"], activation: Activation
+) -> Ready:
     """Choose the units of the next layer's points, so that neither they nor the biases overflow."""
     dtype = image.points.dtype
     if not activation.homogeneous:
@@ -108,14 +114,14 @@ def prepare(image: Image, scale: jax.Array, biases: jax.Array, activation: Activ
 def through_layer(
     image: Image,
     ready: Ready,
-    product: Callable[[jax.Array], jax.Array],
+    product: Callable[[Array], Array],
     activation: Activation,
     nodes: Nodes,
     curve: Curve,
-    index: Any,
-    op: Any,
+    index: Index,
+    op: PlacedDense | PlacedConv,
     spec: LayerSpec | None = None,
-    movers: Any = None,
+    movers: object = None,
 ) -> tuple[Image, Layer, Layer | None]:
     """Send an image through one layer.
 
@@ -173,7 +179,9 @@ def through_layer(
     return Image(z, dz, *segments, ready.exponent, tangents_exponent), layer, coarser
 
 
-def _fewer(layer: Layer, nodes: Nodes, before: jax.Array, above: jax.Array) -> Layer | None:
+def _fewer(
+    layer: Layer, nodes: Nodes, before: Float[Array, "fewer"], above: Float[Array, "fewer"]
+) -> Layer | None:
     """The layer at fewer nodes, with the lengths of the pieces between them below and above it."""
     if nodes.count < 3:
         return None
@@ -230,11 +238,11 @@ def pooled(
     return above, layer, _fewer(layer, nodes, image.coarser, segments[1])
 
 
-def _largest(array: jax.Array) -> jax.Array:
+def _largest(array: Float[Array, "..."]) -> Float[Array, ""]:
     return jnp.max(jnp.abs(array))
 
 
-def _size(image: Image) -> jax.Array:
+def _size(image: Image) -> Float[Array, ""]:
     """A size that no point of the image exceeds, 0 if all are 0."""
     if image.tangents is not None:
         return _largest(image.points)
@@ -250,13 +258,13 @@ def _kinks(activation: Activation, ops: tuple[Any, ...]) -> bool:
 
 def propagate(
     net: Network,
-    key: jax.Array,
+    key: Key[Array, ""],
     curve: Curve,
     nodes: Nodes,
-    observe: Callable[[Layer, Layer | None], Any],
+    observe: Callable[[Layer, Layer | None], Out],
     *,
     gram: bool = False,
-) -> Any:
+) -> Out:
     """Draw one network layer by layer and send a curve through it.
 
     Parameters
@@ -281,13 +289,20 @@ def propagate(
             seen.append(jax.tree.map(lambda x: x[None], observe(fine, coarser)))
             continue
 
-        def draw(index: Any, spec: LayerSpec, op: Any = op) -> tuple[jax.Array, jax.Array]:
+        def draw(
+            index: Index, spec: LayerSpec, op: PlacedDense | PlacedConv = op
+        ) -> tuple[Float[Array, ""], Float[Array, "k"]]:
             biases = op.spread(spec.draw_biases(seed, index, op.outputs, dtype))
             return spec.weight_scale(op.fan_in, dtype), biases
 
-        def body(state: tuple[Image, Ready], step: Any, op: Any = op) -> Any:
+        def body(
+            state: tuple[Image, Ready],
+            step: tuple[Index, LayerSpec, tuple[Array, Array] | None],
+            op: PlacedDense | PlacedConv = op,
+        ) -> tuple[tuple[Image, Ready], Out]:
             (image, ready), (index, spec, following) = state, step
             unit: Any = ()
+            product: Callable[[Array], Array]
             if gram:
                 product = functools.partial(gram_product, seed, index, op.fan_in, op.outputs)
             else:
@@ -326,9 +341,9 @@ def propagate_params(
     activation: Activation,
     curve: Curve,
     nodes: Nodes,
-    observe: Callable[[Layer, Layer | None], Any],
+    observe: Callable[[Layer, Layer | None], Out],
     ops: tuple[Any, ...] | None = None,
-) -> Any:
+) -> Out:
     """Send a curve through a given network; returns what ``observe`` returned, stacked.
 
     ops : its layers, if they are not all fully connected.
@@ -353,8 +368,8 @@ def propagate_params(
 
 
 def gram_product(
-    seed: prng.Seed, layer: Any, fan_in: int, fan_out: int, rows: jax.Array
-) -> jax.Array:
+    seed: prng.Seed, layer: Index, fan_in: int, fan_out: int, rows: Float[Array, "r {fan_in}"]
+) -> Float[Array, "r {fan_out}"]:
     """Draw ``rows @ W`` of a layer, in law; ``(r, fan_in)`` to ``(r, fan_out)``.
 
     The columns of ``rows @ W``, W iid standard normal, are iid normal with covariance ``rows

@@ -21,10 +21,12 @@ from jaxexpr._core.calls import explained
 from jaxexpr._core.derivatives import without_derivative
 from jaxexpr._core.linalg import power_of_two
 from jaxexpr._core.precision import double_enabled, precision
+from jaxexpr._core.shapes import Array, Float, Int, Key
 from jaxexpr._core.sweeps import over_sweep
 from jaxexpr._core.transforms import on_any_mesh
 from jaxexpr.curves import Curve
 from jaxexpr.exact.along_curves.solve import totals
+from jaxexpr.exact.along_curves.traverse import Totals
 from jaxexpr.measurement import exact_pass
 from jaxexpr.measurement.observe import (
     Observation,
@@ -35,7 +37,7 @@ from jaxexpr.measurement.observe import (
     probe_names,
     where_it_fits,
 )
-from jaxexpr.measurement.plan import Pass, checked, plan, validate_network
+from jaxexpr.measurement.plan import Pass, Probes, checked, plan, validate_network
 from jaxexpr.measurement.propagation import propagate_params
 from jaxexpr.networks import MLP, Network
 from jaxexpr.params import Params
@@ -47,10 +49,10 @@ def kernel(
     net: Network,
     curve: Curve,
     *,
-    probes: Any = ("length", "growth"),
+    probes: Probes = ("length", "growth"),
     method: str = "auto",
     points: int | None = None,
-) -> Callable[[jax.Array], dict[str, jax.Array]]:
+) -> Callable[[Array], dict[str, Array]]:
     """Return ``f(key)``: draw one network, measure one curve in it.
 
     ``f`` is pure and not jitted: use it inside your own jit, vmap, scan, remat and shard_map, and
@@ -82,14 +84,16 @@ def kernel(
     """
     curve, passes = checked(net, curve, probes, method, points)
 
-    def drawn(key: jax.Array, net: Network, curve: Curve) -> dict[str, jax.Array]:
-        def measured(net: Any) -> dict[str, Number]:
+    def drawn(
+        key: Key[Array, ""], net: Network, curve: Curve
+    ) -> dict[str, Float[Array, "*sweep depth"]]:
+        def measured(net: Network) -> dict[str, Number]:
             numbers = where_it_fits(observe(net, key, curve, passes), passes)
             return _differentiable(numbers, passes, net, curve)
 
         return {name: _plain_number(number) for name, number in over_sweep(measured)(net).items()}
 
-    def one(key: jax.Array) -> dict[str, jax.Array]:
+    def one(key: Key[Array, ""]) -> dict[str, Float[Array, "*sweep depth"]]:
         checks.random_key("key", key)
         if net.dtype == "float64" and not double_enabled():
             raise ValueError(
@@ -108,7 +112,7 @@ def measure(
     *,
     activation: str | activations.Activation | None = None,
     net: Network | None = None,
-    probes: Any = ("length", "growth"),
+    probes: Probes = ("length", "growth"),
     method: str = "auto",
     points: int | None = None,
 ) -> dict[str, Any]:
@@ -165,7 +169,7 @@ def measure(
     exact = [item for item in passes if item.method == "exact"]
     if traced:
 
-        def seen(params: Params, curve: Curve) -> dict[str, jax.Array]:
+        def seen(params: Params, curve: Curve) -> dict[str, Float[Array, "*networks depth"]]:
             numbers = (_measured_each if many else _measured)(params, curve, phi, passes, ops)
             numbers = _differentiable(numbers, passes, params, curve)
             return {name: _plain_number(number) for name, number in numbers.items()}
@@ -220,14 +224,19 @@ _measured_jit = jax.jit(_measured, static_argnums=(2, 3, 4))
 _measured_each_jit = jax.jit(_measured_each, static_argnums=(2, 3, 4))
 
 
-def _exact_numbers(told: Any, start: Any, counts: Any, item: Pass) -> dict[str, Number]:
+def _exact_numbers(
+    told: Totals,
+    start: Float[Array, ""],
+    counts: Int[Array, "depth m"] | tuple[()],
+    item: Pass,
+) -> dict[str, Number]:
     """The numbers of an exact pass from what ``totals`` returned of one network."""
     found = exact_pass.numbers(told, start, counts, item.levels)
     return {probe.name: exact_number(probe, found) for probe in item.probes}
 
 
 def _differentiable(
-    numbers: dict[str, Number], passes: tuple[Pass, ...], *causes: Any
+    numbers: dict[str, Number], passes: tuple[Pass, ...], *causes: object
 ) -> dict[str, Number]:
     """The same numbers; counts among them have no derivative with respect to `causes`."""
     counts = {probe.name for item in passes for probe in item.probes if probe.counts}
@@ -239,7 +248,7 @@ def _differentiable(
     }
 
 
-def _plain_number(number: Number) -> jax.Array:
+def _plain_number(number: Number) -> Float[Array, "..."]:
     """The number itself, in its own precision; in two halves, since 2**exponent may not fit."""
     dtype = number.value.dtype
     limit = int(np.finfo(dtype).maxexp) - 2

@@ -10,6 +10,7 @@ import numpy as np
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.precision import precision
+from jaxexpr._core.shapes import Float, Int, Shaped
 from jaxexpr.activations import Activation
 from jaxexpr.curves import Curve, as_curve
 from jaxexpr.exact.along_curves.solve import pieces
@@ -17,9 +18,6 @@ from jaxexpr.exact.along_curves.supported import exact_activation
 from jaxexpr.exact.piecewise_linear import PiecewiseLinear
 from jaxexpr.exact.planes.forward import ForwardPass, params_in_float64
 from jaxexpr.params import Params, checked_params, fitting
-
-Array = np.ndarray
-
 
 CHUNK_BYTES = 2**27  # of the pre-activations that are in memory at a time
 
@@ -31,7 +29,7 @@ def patterns(
     activation: str | Activation = "relu",
     *,
     packed: bool = False,
-) -> tuple[Array, ...]:
+) -> tuple[Shaped[np.ndarray, "count states"], ...]:
     """Activation patterns of the pieces that ``pieces`` finds, in the order of the curve.
 
     On a straight line no two pieces have the same pattern (Raghu et al. 2017, Corollary 1); on
@@ -70,7 +68,7 @@ def patterns(
     inside = _inside(t)
     double = params_in_float64(params)
     rows = max(CHUNK_BYTES // (8 * max(w.shape[1] for w, _ in double)), 1)
-    found: list[list[Array]] = [[] for _ in double]
+    found: list[list[np.ndarray]] = [[] for _ in double]
     for begin in range(0, inside.size, rows):
         with precision("float64"):
             points = curve.astype("float64").points(jnp.asarray(inside[begin : begin + rows]))
@@ -87,7 +85,9 @@ def patterns(
     return tuple(np.concatenate(states) for states in found)
 
 
-def distinct_patterns(states: Sequence[Array]) -> Array:
+def distinct_patterns(
+    states: Sequence[Shaped[np.ndarray, "count _"]],
+) -> Int[np.ndarray, "depth"]:
     """How many different patterns there are, of the first d layers: ``(depth,)``.
 
     On a straight line as many as pieces; on a curve that meets a region twice fewer.
@@ -115,7 +115,7 @@ def distinct_patterns(states: Sequence[Array]) -> Array:
     return np.array(counts)
 
 
-def _inside(t: Array) -> Array:
+def _inside(t: Float[np.ndarray, "ends"]) -> Float[np.ndarray, "ends-1"]:
     """A parameter inside each piece; ends may be infinite."""
     low, high = t[:-1], t[1:]
     with np.errstate(invalid="ignore"):

@@ -13,7 +13,7 @@ does not cross it.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from jax import lax
 
 from jaxexpr._core import bits
 from jaxexpr._core.linalg import dot, norms, power_of_two
+from jaxexpr._core.shapes import Array, Bool, Float, Int
 from jaxexpr.activations import Activation
 from jaxexpr.exact.along_curves import crossing_rows
 from jaxexpr.exact.along_curves.lines import ROUNDINGS
@@ -43,14 +44,14 @@ class Arcs(NamedTuple):
     exponent : of the units.
     """
 
-    t: jax.Array
-    coefficients: jax.Array
-    made: jax.Array
-    real: jax.Array
-    exponent: jax.Array
+    t: Float[Array, "p+1"]
+    coefficients: Float[Array, "p 3 k"]
+    made: Int[Array, "p"]
+    real: Int[Array, ""]
+    exponent: Int[Array, ""]
 
     @property
-    def pieces(self) -> jax.Array:
+    def pieces(self) -> Int[Array, ""]:
         """Number of pieces."""
         return self.real
 
@@ -61,16 +62,16 @@ class LayerResult(NamedTuple):
     rows: Arcs
     before: Arcs
     changes: crossing_rows.Changes
-    required: jax.Array
-    sound: jax.Array
+    required: Int[Array, "2"]
+    sound: Bool[Array, ""]
 
     @property
-    def exponent(self) -> jax.Array:
+    def exponent(self) -> Int[Array, ""]:
         """Of the units of the image below."""
         return self.before.exponent
 
 
-def start(t: jax.Array, coefficients: jax.Array) -> Arcs:
+def start(t: Float[Array, "2"], coefficients: Float[Array, "3 n"]) -> Arcs:
     """A segment of the curve itself, from ``t[0]`` to ``t[1]``, no longer than ``LONGEST``.
 
     coefficients : of (cos, sin, 1), ``(3, n)``.
@@ -80,24 +81,24 @@ def start(t: jax.Array, coefficients: jax.Array) -> Arcs:
     return Arcs(t, coefficients[None], never, one, zero)
 
 
-def _values(coefficients: jax.Array, t: jax.Array) -> jax.Array:
+def _values(coefficients: Float[Array, "p 3 k"], t: Float[Array, "p"]) -> Float[Array, "p k"]:
     """Values ``(p, k)`` of each piece at its own t."""
     c, s = jnp.cos(t)[:, None], jnp.sin(t)[:, None]
     return coefficients[:, 0] * c + coefficients[:, 1] * s + coefficients[:, 2]
 
 
-def _slopes(coefficients: jax.Array, t: jax.Array) -> jax.Array:
+def _slopes(coefficients: Float[Array, "p 3 k"], t: Float[Array, "p"]) -> Float[Array, "p k"]:
     c, s = jnp.cos(t)[:, None], jnp.sin(t)[:, None]
     return coefficients[:, 1] * c - coefficients[:, 0] * s
 
 
 def advance(
     arcs: Arcs,
-    weights: jax.Array,
-    biases: jax.Array,
+    weights: Float[Array, "fan_in k"],
+    biases: Float[Array, "k"],
     activation: Activation,
     *,
-    index: Any,
+    index: Int[Array, ""] | int,
     new: int,
     size: int,
 ) -> LayerResult:
@@ -168,7 +169,7 @@ def advance(
     # would make them again for every bit.
     always = weights[0, 0] <= np.inf
 
-    def held(*values: jax.Array) -> tuple[jax.Array, ...]:
+    def held(*values: Float[Array, "q ..."]) -> tuple[Float[Array, "q ..."], ...]:
         return tuple(lax.cond(always, lambda *x: x, lambda *x: tuple(-y for y in x), *values))
 
     h, slack = held(h[join.left], slack[join.left])
@@ -195,7 +196,9 @@ def advance(
     return LayerResult(image, below, changed, jnp.stack([found.total, join.real]), sound)
 
 
-def _arc_image(h: jax.Array, states: list[jax.Array], activation: Activation) -> jax.Array:
+def _arc_image(
+    h: Float[Array, "p 3 k"], states: list[Bool[Array, "p k"]], activation: Activation
+) -> Float[Array, "p 3 k"]:
     """Coefficients after the activation, from the state of each unit on each piece."""
     slopes = activation.slopes or (1.0,)
     dtype = h.dtype
@@ -222,21 +225,23 @@ def _intercepts(activation: Activation, origin: float) -> list[float]:
     return [value - found[here] + origin for value in found]
 
 
-def gram(coefficients: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+def gram(
+    coefficients: Float[Array, "p 3 k"],
+) -> tuple[Float[Array, "p"], Float[Array, "p"], Float[Array, "p"]]:
     """``|a|^2, |b|^2, a.b`` of each piece, ``(p,)`` each."""
     a, b = coefficients[:, 0], coefficients[:, 1]
     one = jnp.ones((a.shape[1], 1), a.dtype)
     return dot(a * a, one)[:, 0], dot(b * b, one)[:, 0], dot(a * b, one)[:, 0]
 
 
-def speeds(coefficients: jax.Array, t: jax.Array) -> jax.Array:
+def speeds(coefficients: Float[Array, "p 3 k"], t: Float[Array, "p m"]) -> Float[Array, "p m"]:
     """Length of the derivative of each piece at t ``(p, m)``."""
     aa, bb, ab = (x[:, None] for x in gram(coefficients))
     c, s = jnp.cos(t), jnp.sin(t)
     return jnp.sqrt(jnp.maximum(aa * s * s + bb * c * c - 2 * ab * s * c, 0))
 
 
-def nodes(t: jax.Array) -> tuple[jax.Array, jax.Array]:
+def nodes(t: Float[Array, "ends"]) -> tuple[Float[Array, "ends-1 16"], Float[Array, "ends-1 16"]]:
     """Gauss-Legendre nodes of each piece and their shares of its extent, ``(p, 16)`` each."""
     dtype = t.dtype
     half = (t[1:] - t[:-1])[:, None] / 2
@@ -244,7 +249,7 @@ def nodes(t: jax.Array) -> tuple[jax.Array, jax.Array]:
     return centre + half * np.asarray(NODES, dtype)[None], half * np.asarray(SHARES, dtype)[None]
 
 
-def arc_lengths(coefficients: jax.Array, t: jax.Array) -> jax.Array:
+def arc_lengths(coefficients: Float[Array, "p 3 k"], t: Float[Array, "p+1"]) -> Float[Array, "p"]:
     """Length of the image of each piece, ``(p,)``.
 
     The squared speed is ``m^2 + q^2 sin^2 u``, u from its least place. What remains after taking
@@ -275,7 +280,9 @@ def arc_lengths(coefficients: jax.Array, t: jax.Array) -> jax.Array:
     return jnp.maximum(total, 0)
 
 
-def _elementary(u: jax.Array, least: jax.Array, squared: jax.Array) -> jax.Array:
+def _elementary(
+    u: Float[Array, "p"], least: Float[Array, "p"], squared: Float[Array, "p"]
+) -> Float[Array, "p"]:
     """Integral from 0 to u of ``sqrt(least + squared v^2)``."""
     root = jnp.sqrt(least + squared * u * u)
     scaled = jnp.sqrt(squared / jnp.where(least > 0, least, 1)) * u
@@ -285,7 +292,9 @@ def _elementary(u: jax.Array, least: jax.Array, squared: jax.Array) -> jax.Array
     return u * (root + jnp.sqrt(least) * ratio) / 2
 
 
-def pieces(layer: LayerResult) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+def pieces(
+    layer: LayerResult,
+) -> tuple[Float[Array, "p 16"], Float[Array, "p 16"], Float[Array, "p 16"], Float[Array, "p"]]:
     """Return shares, speeds below and above, each ``(p, 16)``, and lengths above ``(p,)``.
 
     A piece stands at its Gauss-Legendre nodes; a node's share is the extent it stands for.
@@ -296,6 +305,6 @@ def pieces(layer: LayerResult) -> tuple[jax.Array, jax.Array, jax.Array, jax.Arr
     return share, below, above, arc_lengths(arcs.coefficients, arcs.t)
 
 
-def length(arcs: Arcs) -> jax.Array:
+def length(arcs: Arcs) -> Float[Array, ""]:
     """Length of the image."""
     return jnp.sum(arc_lengths(arcs.coefficients, arcs.t))

@@ -12,6 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxexpr._core.shapes import Array, Int
+
+# On the host and inside compiled code.
+Required = Int[np.ndarray, "*networks depth 2"] | Int[Array, "*networks depth 2"]
+
 MAX_BLOCKS = 6
 FORESIGHT = 4  # layers over which growth is extrapolated
 MARGIN = 1.1  # of capacity above what the curves at hand required
@@ -70,7 +75,7 @@ class Capacity(NamedTuple):
         beside = 1 if self.in_parts or self.splits > 1 else self.segments
         return self.row_bytes * self.rows * beside + self.held_bytes
 
-    def overflowed(self, required: Any) -> Any:
+    def overflowed(self, required: Required) -> Any:
         """Whether some layer required more, ``(..., depth, 2)`` to ``(...)``, NumPy or JAX.
 
         What was required of a last layer without a block, whose crossings are counted, is left out.
@@ -85,7 +90,7 @@ class Capacity(NamedTuple):
             fitting = fitting._replace(splits=2 * fitting.splits, blocks=halved(fitting.blocks))
         return fitting
 
-    def grown(self, required: np.ndarray, budget: float) -> Capacity:
+    def grown(self, required: Int[np.ndarray, "depth 2"], budget: float) -> Capacity:
         """With more where it was missing; split further where the memory does not hold that.
 
         What half a segment requires no less of lies at one point, and is given as it is.
@@ -107,7 +112,7 @@ class Capacity(NamedTuple):
         return more if split else more.fitted(budget)
 
 
-def blocks(kinds: Sequence[Any], work: float, most: int = MAX_BLOCKS) -> list[tuple[int, int]]:
+def blocks(kinds: Sequence[object], work: float, most: int = MAX_BLOCKS) -> list[tuple[int, int]]:
     """Cut layers into runs ``(first, layers)`` of one kind.
 
     Layers of one run have one compilation, and all of them the capacity of the last. Where there is
@@ -149,7 +154,7 @@ def guess(
     return tuple(found)
 
 
-def bucket(number: float) -> int:
+def bucket(number: float | np.integer) -> int:
     """The least of 8, 10, 12, 14, 16, 20, 24, ... that is at least `number`.
 
     Few different sizes, so few compilations.
@@ -158,12 +163,12 @@ def bucket(number: float) -> int:
     return power * max(math.ceil(number / power), 4)
 
 
-def _fine(number: float) -> int:
+def _fine(number: float | np.integer) -> int:
     """As ``bucket``, in steps of 32 where arrays are large: rows without use cost products."""
     return bucket(number) if number < COARSE else 32 * math.ceil(number / 32)
 
 
-def _coarse(number: float) -> int:
+def _coarse(number: float | np.integer) -> int:
     """As ``bucket``, in powers of 2 while arrays are small.
 
     What curves require are odd sizes, each a compilation, which costs more than small arrays.
@@ -171,7 +176,7 @@ def _coarse(number: float) -> int:
     return bucket(number) if number > COARSE else 2 ** math.ceil(math.log2(max(number, 8)))
 
 
-def grown(blocks: tuple[Block, ...], required: np.ndarray) -> tuple[Block, ...]:
+def grown(blocks: tuple[Block, ...], required: Int[np.ndarray, "depth 2"]) -> tuple[Block, ...]:
     """More capacity where it was missing.
 
     required : the largest number of new rows, and of rows, of each layer ``(depth, 2)``. Layers
@@ -198,7 +203,7 @@ def grown(blocks: tuple[Block, ...], required: np.ndarray) -> tuple[Block, ...]:
     return tuple(found)
 
 
-def raised(blocks: tuple[Block, ...], required: np.ndarray) -> tuple[Block, ...]:
+def raised(blocks: tuple[Block, ...], required: Int[np.ndarray, "depth 2"]) -> tuple[Block, ...]:
     """More capacity in the lowest block that overflowed, and nowhere else; as ``grown``."""
     full = [
         bool(overflows((block,), required[block.first : block.first + block.layers]).any())
@@ -241,12 +246,12 @@ def shortened(blocks: tuple[Block, ...], rows: int) -> tuple[Block, ...]:
     return (*found[:-1], found[-1]._replace(size=min(rows, last.size)))
 
 
-def overflows(blocks: tuple[Block, ...], required: Any) -> Any:
+def overflows(blocks: tuple[Block, ...], required: Required) -> Any:
     """Where a layer required more than there was; required ``(..., depth, 2)``."""
     return required > caps(blocks)
 
 
-def caps(blocks: tuple[Block, ...]) -> np.ndarray:
+def caps(blocks: tuple[Block, ...]) -> Int[np.ndarray, "depth 2"]:
     """New rows and rows that each layer may have, ``(depth, 2)``, int32."""
     sizes = np.concatenate([np.tile([[b.new, b.size]], (b.layers, 1)) for b in blocks])
     return sizes.astype(np.int32)

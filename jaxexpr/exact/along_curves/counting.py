@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +20,7 @@ from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.precision import precision
 from jaxexpr._core.progress import Bar, Progress
+from jaxexpr._core.shapes import Array, Float, Int
 from jaxexpr._core.threads import in_spans
 from jaxexpr.curves import Curve
 from jaxexpr.exact.along_curves import capacity, segments, solve, traverse
@@ -29,6 +29,8 @@ from jaxexpr.exact.along_curves.supported import exact_activation, family_of
 from jaxexpr.params import Params, checked_params, precision_of
 
 MAX_NUMBERS = 2**20  # that one call returns
+Counts = tuple[Int[Array, "call batch depth"], Int[Array, "call batch depth 2"]]
+
 BLOCKS = 4  # of layers, each with a size of its own: more compile for longer than they save
 
 
@@ -40,7 +42,7 @@ def region_counts(
     *,
     memory: float = solve.MEMORY,
     progress: Progress = None,
-) -> np.ndarray:
+) -> Int[np.ndarray, "networks curves depth"]:
     """Count the activation regions that each curve meets in each of many networks, exactly.
 
     Parameters
@@ -93,18 +95,20 @@ def region_counts(
 def _count_all(
     params: Params,
     curve: Curve,
-    arrays: list[jax.Array],
+    arrays: list[Float[Array, "curves ..."]],
     phi: activations.Activation,
     memory: float,
     bar: Bar,
-) -> np.ndarray:
+) -> Int[np.ndarray, "networks curves depth"]:
     """Run until every network fits for every curve."""
     networks, each, depth = len(params[0][0]), len(arrays[0]), len(params)
     cut = capacity.blocks([tuple(np.shape(w)[-2:]) for w, _ in params], np.inf, most=BLOCKS)
     counts = np.zeros((networks, each, depth), int)
     done = 0
 
-    def attempt(take: np.ndarray, sizes: Capacity) -> np.ndarray:
+    def attempt(
+        take: Int[np.ndarray, "taken"], sizes: Capacity
+    ) -> Int[np.ndarray, "fresh curves depth 2"]:
         nonlocal done
         row = solve.row_cache(params)
         most = solve.side_by_side(row * sizes.rows * sizes.segments, memory, each)
@@ -150,16 +154,16 @@ def _count_all(
 def _count_compiled(
     params: Params,
     curve: Curve,
-    arrays: list[jax.Array],
+    arrays: list[Float[Array, "curves ..."]],
     *,
     activation: activations.Activation,
     blocks: tuple[Block, ...],
     splits: int,
     batch: int,
     call: int,
-    first: Any,
-    count: Any,
-) -> tuple[jax.Array, jax.Array]:
+    first: Int[Array, ""],
+    count: Int[Array, ""],
+) -> tuple[Int[Array, "{call} {batch} depth"], Int[Array, "{call} {batch} depth 2"]]:
     """Counts ``(call, batch, depth)`` and what they required ``(call, batch, depth, 2)``.
 
     A batch of curves in one network is one entry, network after network; entries ``first, ...,
@@ -167,11 +171,13 @@ def _count_compiled(
     """
     batches, depth = len(arrays[0]) // batch, len(params)
 
-    def network(number: Any, found: Any) -> Any:
+    def network(number: Int[Array, ""], found: Counts) -> Counts:
         own = jax.tree.map(lambda x: x[number], params)
         layers = solve.layers_of(own, blocks)
 
-        def one(points: list[jax.Array]) -> Any:
+        def one(
+            points: list[Float[Array, "..."]],
+        ) -> tuple[Int[Array, "depth"], Int[Array, "depth 2"]]:
             path = dataclasses.replace(curve, arrays=tuple(points))
             begun = segments.begin(path, splits, own[0][0].dtype)
             results = traverse.over(
@@ -179,7 +185,7 @@ def _count_compiled(
             )
             return traverse.total(results)[0].pieces, results.required.max(axis=0)
 
-        def some(entry: Any, found: Any) -> Any:
+        def some(entry: Int[Array, ""], found: Counts) -> Counts:
             begin = (entry - number * batches) * batch
             points = [lax.dynamic_slice_in_dim(a, begin, batch) for a in arrays]
             return jax.tree.map(
@@ -194,5 +200,5 @@ def _count_compiled(
 
     empty = tuple(jnp.zeros((call, batch, depth, *rest), jnp.int32) for rest in ((), (2,)))
     last = (first + count - 1) // batches
-    made: tuple[jax.Array, jax.Array] = lax.fori_loop(first // batches, last + 1, network, empty)
+    made: Counts = lax.fori_loop(first // batches, last + 1, network, empty)
     return made

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from jaxexpr._core.bits import WORD, ones
+from jaxexpr._core.shapes import Array, Bool, Int, UInt32
 
 
-def _select(word: jax.Array, rank: jax.Array) -> jax.Array:
+def _select(word: UInt32[Array, "m"], rank: Int[Array, "m"]) -> Int[Array, "m"]:
     """Place of the set bit number `rank` (0 the lowest) in each word, by halving."""
     place = jnp.zeros_like(rank)
     for width in (16, 8, 4, 2, 1):
@@ -35,12 +35,12 @@ class Found(NamedTuple):
     ``total`` may exceed m: then some were not kept.
     """
 
-    row: jax.Array
-    unit: jax.Array
-    total: jax.Array
+    row: Int[Array, "m"]
+    unit: Int[Array, "m"]
+    total: Int[Array, ""]
 
 
-def find(packed: jax.Array, capacity: int) -> Found:
+def find(packed: UInt32[Array, "rows words"], capacity: int) -> Found:
     """Return rows and units of the first `capacity` set bits of ``(r, words)``."""
     width = packed.shape[1]
     flat = packed.reshape(-1)
@@ -65,12 +65,14 @@ class Merge(NamedTuple):
         some rows are missing.
     """
 
-    left: jax.Array
-    slot: jax.Array
-    real: jax.Array
+    left: Int[Array, "q"]
+    slot: Int[Array, "q"]
+    real: Int[Array, ""]
 
 
-def merge(row: jax.Array, keep: jax.Array, rows: int, count: jax.Array, size: int) -> Merge:
+def merge(
+    row: Int[Array, "m"], keep: Bool[Array, "m"], rows: int, count: Int[Array, ""], size: int
+) -> Merge:
     """Put new rows between old ones; the merged order has `size` places.
 
     Parameters
@@ -109,13 +111,18 @@ class Changes(NamedTuple):
     first, last : packed states on the first and on the last real piece.
     """
 
-    total: jax.Array
-    made: jax.Array
-    first: jax.Array
-    last: jax.Array
+    total: Int[Array, ""]
+    made: Int[Array, "p"]
+    first: UInt32[Array, "words"]
+    last: UInt32[Array, "words"]
 
 
-def changes(state: jax.Array, count: jax.Array, made: jax.Array, index: jax.Array) -> Changes:
+def changes(
+    state: UInt32[Array, "p words"],
+    count: Int[Array, ""],
+    made: Int[Array, "p"],
+    index: Int[Array, ""] | int,
+) -> Changes:
     """Compare the packed states ``(p, words)`` of neighbouring pieces, `count` of them real.
 
     made : lowest layer with a change so far, ``(p,)``, 0 the first.

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from jaxexpr._core.bits import distinct
 from jaxexpr._core.linalg import power_of_two
+from jaxexpr._core.shapes import Array, Bool, Float, Int, UInt32
 from jaxexpr.exact.along_curves.arcs import Arcs
 from jaxexpr.exact.along_curves.level_crossings import Parts, round_parts, states_of, turning
 from jaxexpr.exact.along_curves.lines import ROUNDINGS
@@ -35,13 +35,15 @@ class SignChanges(NamedTuple):
     total : how many there are, ``(r,)``; more than `capacity` means that some are missing.
     """
 
-    times: jax.Array
-    first: jax.Array
-    last: jax.Array
-    total: jax.Array
+    times: Float[Array, "r capacity"]
+    first: Bool[Array, "r"]
+    last: Bool[Array, "r"]
+    total: Int[Array, "r"]
 
 
-def sign_changes(arcs: Arcs, weights: jax.Array, biases: jax.Array, capacity: int) -> SignChanges:
+def sign_changes(
+    arcs: Arcs, weights: Float[Array, "k r"], biases: Float[Array, "r"], capacity: int
+) -> SignChanges:
     """Return where the read-outs ``z @ weights + biases`` of an image z change their signs.
 
     weights, biases : ``(k, r)`` and ``(r,)``. Values within rounding of 0 are 0; a read-out that is
@@ -84,14 +86,14 @@ def sign_changes(arcs: Arcs, weights: jax.Array, biases: jax.Array, capacity: in
     return SignChanges(kept, begins[0], stops[arcs.real - 1], total)
 
 
-def point_bits(points: int) -> np.ndarray:
+def point_bits(points: int) -> UInt32[np.ndarray, "{points} 2"]:
     """The bit of each point in two words, ``(points, 2)``, uint32."""
     number = np.arange(points)
     one = np.uint32(1) << (number % BITS).astype(np.uint32)
     return np.where((number // BITS)[:, None] == np.arange(2)[None], one[:, None], np.uint32(0))
 
 
-def labellings(times: jax.Array, first: jax.Array) -> jax.Array:
+def labellings(times: Float[Array, "s n"], first: Bool[Array, "s"]) -> Int[Array, ""]:
     """Count the labellings that s points pass through.
 
     Parameters

@@ -8,17 +8,17 @@ image, so this is all that the last layer costs where crossings are only counted
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from jaxexpr._core import bits
 from jaxexpr._core.linalg import dot, norms, power_of_two
+from jaxexpr._core.shapes import Array, Bool, Float, Int, UInt32
 from jaxexpr.exact.along_curves.arcs import Arcs
-from jaxexpr.exact.along_curves.lines import ROUNDINGS
+from jaxexpr.exact.along_curves.lines import ROUNDINGS, Rows
 
 
 class Counted(NamedTuple):
@@ -32,10 +32,10 @@ class Counted(NamedTuple):
     sound : whether no value overflowed.
     """
 
-    total: jax.Array
-    first: jax.Array
-    last: jax.Array
-    sound: jax.Array
+    total: Int[Array, "m"]
+    first: UInt32[Array, "m words"]
+    last: UInt32[Array, "m words"]
+    sound: Bool[Array, ""]
 
 
 class Parts(NamedTuple):
@@ -49,13 +49,18 @@ class Parts(NamedTuple):
     real : how many pieces are real.
     """
 
-    ends: list[jax.Array]
-    slack: list[jax.Array]
-    weight: list[jax.Array]
-    real: jax.Array
+    ends: list[Float[Array, "p k"]]
+    slack: list[Float[Array, "p k"]]
+    weight: list[Float[Array, "#p 1"]]
+    real: Int[Array, ""]
 
 
-def parts_of(rows: Any, weights: jax.Array, biases: jax.Array, tallest: float = 0.0) -> Parts:
+def parts_of(
+    rows: Rows | Arcs,
+    weights: Float[Array, "fan_in k"],
+    biases: Float[Array, "k"],
+    tallest: float = 0.0,
+) -> Parts:
     """Pre-activations ``z @ weights + biases`` of an image z, where they can turn.
 
     tallest : largest size of a level that they are compared with.
@@ -78,8 +83,12 @@ def parts_of(rows: Any, weights: jax.Array, biases: jax.Array, tallest: float = 
 
 
 def round_parts(
-    arcs: Arcs, weights: jax.Array, biases: jax.Array, high: jax.Array, eps: float
-) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    arcs: Arcs,
+    weights: Float[Array, "fan_in k"],
+    biases: Float[Array, "k"],
+    high: Float[Array, "k"],
+    eps: float | np.floating,
+) -> tuple[Float[Array, "p k"], Float[Array, "p k"], Float[Array, "p k"], Float[Array, "p k"]]:
     """Coefficients ``a, b, c`` of the pre-activations on arcs, and their rounding; ``(p, k)``."""
     pieces = arcs.coefficients.shape[0]
     flat = arcs.coefficients.reshape(3 * pieces, -1)
@@ -90,8 +99,16 @@ def round_parts(
 
 
 def turning(
-    a: jax.Array, b: jax.Array, c: jax.Array, t: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array, tuple[jax.Array, jax.Array]]:
+    a: Float[Array, "p k"],
+    b: Float[Array, "p k"],
+    c: Float[Array, "p k"],
+    t: Float[Array, "p+1"],
+) -> tuple[
+    Float[Array, "p k"],
+    Float[Array, "p k"],
+    Float[Array, "p k"],
+    tuple[Bool[Array, "p k"], Bool[Array, "p k"]],
+]:
     """Values at the beginning, the extremum and the end of pieces between ``t``.
 
     Without an extremum the middle value is that at the end. Also whether a piece begins rising, and
@@ -117,13 +134,13 @@ class States(NamedTuple):
     inner : whether the state changes between two parts of the piece.
     """
 
-    begins: jax.Array
-    stops: jax.Array
-    crosses: list[jax.Array]
-    inner: jax.Array
+    begins: Bool[Array, "p k"]
+    stops: Bool[Array, "p k"]
+    crosses: list[Bool[Array, "p k"]]
+    inner: Bool[Array, "p k"]
 
 
-def states_of(parts: Parts, level: Any) -> States:
+def states_of(parts: Parts, level: Float[Array, ""] | float) -> States:
     """Compare with a level; a part that does not cross it is beyond it where any value of it is."""
     ends = []
     for value, slack, weight in zip(parts.ends, parts.slack, parts.weight, strict=True):
@@ -146,7 +163,10 @@ def states_of(parts: Parts, level: Any) -> States:
 
 
 def count_crossings(
-    rows: Any, weights: jax.Array, biases: jax.Array, levels: Sequence[float]
+    rows: Rows | Arcs,
+    weights: Float[Array, "fan_in k"],
+    biases: Float[Array, "k"],
+    levels: Sequence[float],
 ) -> Counted:
     """Count the crossings of `levels` by a layer above the image `rows` (of lines or arcs)."""
     parts = parts_of(rows, weights, biases, max((abs(x) for x in levels), default=0.0))

@@ -16,15 +16,15 @@ repeated units, rows of zeros, zero biases and folding networks need no perturba
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from jaxexpr._core import bits, checks
 from jaxexpr._core.linalg import dot, norms, power_of_two
+from jaxexpr._core.shapes import Array, Bool, Float, Int, UInt32
 from jaxexpr.activations import Activation
 from jaxexpr.exact.along_curves import crossing_rows
 
@@ -46,16 +46,16 @@ class Rows(NamedTuple):
     exponent : of the units of z and speed.
     """
 
-    t: jax.Array
-    weight: jax.Array
-    z: jax.Array
-    speed: jax.Array
-    made: jax.Array
-    real: jax.Array
-    exponent: jax.Array
+    t: Float[Array, "p"]
+    weight: Float[Array, "p"]
+    z: Float[Array, "p k"]
+    speed: Float[Array, "p"]
+    made: Int[Array, "p"]
+    real: Int[Array, ""]
+    exponent: Int[Array, ""]
 
     @property
-    def pieces(self) -> jax.Array:
+    def pieces(self) -> Int[Array, ""]:
         """Number of pieces."""
         return self.real - 1
 
@@ -74,14 +74,14 @@ class LayerResult(NamedTuple):
     """
 
     rows: Rows
-    speed_before: jax.Array
-    exponent: jax.Array
+    speed_before: Float[Array, "p"]
+    exponent: Int[Array, ""]
     changes: crossing_rows.Changes
-    required: jax.Array
-    sound: jax.Array
+    required: Int[Array, "2"]
+    sound: Bool[Array, ""]
 
 
-def start(t: jax.Array, weight: jax.Array, z: jax.Array) -> Rows:
+def start(t: Float[Array, "p"], weight: Float[Array, "p"], z: Float[Array, "p k"]) -> Rows:
     """Rows of a segment of the line itself: its two ends, points or directions."""
     count = jnp.asarray(t.shape[0], jnp.int32)
     never = jnp.full(t.shape, crossing_rows.NEVER, jnp.int32)
@@ -89,7 +89,12 @@ def start(t: jax.Array, weight: jax.Array, z: jax.Array) -> Rows:
     return Rows(t, weight, z, _speed(t, weight, z, count), never, count, zero)
 
 
-def _speed(t: jax.Array, weight: jax.Array, z: jax.Array, count: jax.Array) -> jax.Array:
+def _speed(
+    t: Float[Array, "p"],
+    weight: Float[Array, "p"],
+    z: Float[Array, "p k"],
+    count: Int[Array, ""],
+) -> Float[Array, "p"]:
     steps = t[1:] - t[:-1]
     finite = (weight[1:] * weight[:-1] > 0) & (steps > 0)
     finite = finite & (jnp.arange(t.shape[0] - 1, dtype=jnp.int32) < count - 1)
@@ -99,11 +104,11 @@ def _speed(t: jax.Array, weight: jax.Array, z: jax.Array, count: jax.Array) -> j
 
 def advance(
     rows: Rows,
-    weights: jax.Array,
-    biases: jax.Array,
+    weights: Float[Array, "fan_in k"],
+    biases: Float[Array, "k"],
     activation: Activation,
     *,
-    index: Any,
+    index: Int[Array, ""] | int,
     new: int,
     size: int,
 ) -> LayerResult:
@@ -123,10 +128,15 @@ def advance(
     columns = norms(weights.T)
     tallest = jnp.abs(biases) + (np.abs(levels).max() if levels.size else 0)
 
-    def tolerance(tall: jax.Array, weight: jax.Array) -> jax.Array:
+    def tolerance(tall: Float[Array, "p"], weight: Float[Array, "p"]) -> Float[Array, "p k"]:
         return eps * (tall[:, None] * columns[None] + weight[:, None] * tallest[None])
 
-    def snapped(h: jax.Array, weight: jax.Array, slack: jax.Array, unit: jax.Array) -> jax.Array:
+    def snapped(
+        h: Float[Array, "p k"],
+        weight: Float[Array, "p"],
+        slack: Float[Array, "p k"],
+        unit: Float[Array, "p"],
+    ) -> Float[Array, "p k"]:
         """Values in units of `unit`; those on a breakpoint exactly there."""
         scaled = h * (1 / unit)[:, None]
         for level in levels:
@@ -134,7 +144,7 @@ def advance(
             scaled = jnp.where(on, (level * (weight / unit))[:, None], scaled)
         return scaled
 
-    def beyond(h: jax.Array, weight: jax.Array) -> jax.Array:
+    def beyond(h: Float[Array, "p k"], weight: Float[Array, "p"]) -> UInt32[Array, "p words"]:
         return bits.pack_all([h > x * weight[:, None] for x in levels], h.shape[0])
 
     h = dot(rows.z, weights) + rows.weight[:, None] * biases[None]
@@ -165,7 +175,7 @@ def advance(
     after = jnp.where(old, join.left, jnp.minimum(join.left + 1, total - 1))
     part = jnp.where(old, 0, part[join.slot])
 
-    def interpolated(array: jax.Array) -> jax.Array:
+    def interpolated(array: Float[Array, "p *k"]) -> Float[Array, "q *k"]:
         a, b = array[join.left], array[after]
         return a + part.reshape(-1, *(1,) * (array.ndim - 1)) * (b - a)
 
@@ -199,20 +209,24 @@ def advance(
     return LayerResult(out, rows.speed[join.left], rows.exponent, changed, required, sound)
 
 
-def _line_image(h: jax.Array, point: jax.Array, activation: Activation) -> jax.Array:
+def _line_image(
+    h: Float[Array, "p k"], point: Bool[Array, "p"], activation: Activation
+) -> Float[Array, "p k"]:
     """The activation at points; what it does in the long run at directions."""
     slopes = activation.slopes or (1.0,)
     far = jnp.where(h > 0, slopes[-1] * h, slopes[0] * h)
     return jnp.where(point[:, None], activation(h), far)
 
 
-def _rescaled(z: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _rescaled(z: Float[Array, "p k"]) -> tuple[Float[Array, "p k"], Int[Array, ""]]:
     largest = jnp.max(jnp.abs(z))
     moved = jnp.where(largest > 0, jnp.frexp(largest)[1], 0).astype(jnp.int32)
     return z * power_of_two(-moved, z.dtype), moved
 
 
-def pieces(layer: LayerResult) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+def pieces(
+    layer: LayerResult,
+) -> tuple[Float[Array, "p 1"], Float[Array, "p 1"], Float[Array, "p 1"], Float[Array, "p"]]:
     """Return shares, speeds below and above, each ``(p, 1)``, and lengths above ``(p,)``.
 
     A piece's share is its extent in the parameter, 0 of a padded piece and of one without end.
@@ -225,7 +239,7 @@ def pieces(layer: LayerResult) -> tuple[jax.Array, jax.Array, jax.Array, jax.Arr
     return share[:, None], below[:, None], above[:, None], above * share
 
 
-def length(rows: Rows) -> jax.Array:
+def length(rows: Rows) -> Float[Array, ""]:
     """Length of the image of the finite part."""
     share = jnp.where(rows.speed[:-1] > 0, rows.t[1:] - rows.t[:-1], 0)
     return jnp.sum(share * rows.speed[:-1])

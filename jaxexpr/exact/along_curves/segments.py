@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
+from jaxexpr._core.shapes import Array, Float
 from jaxexpr.curves import Curve
 from jaxexpr.exact.along_curves.arcs import LONGEST
+
+Segment = tuple[Float[Array, "..."], ...]  # of ``begin``: three arrays of a straight one, else two
 
 STRAIGHT, ROUND = ("line", "polyline"), ("arc", "circle", "ellipse", "semicircles")
 
@@ -26,7 +28,7 @@ def count(curve: Curve) -> int:
     return round((curve.domain[1] - curve.domain[0]) / LONGEST)
 
 
-def begin(curve: Curve, splits: int, dtype: Any) -> tuple[Any, ...]:
+def begin(curve: Curve, splits: int, dtype: DTypeLike) -> Segment:
     """Cut a curve into segments, each of its own ones into `splits`.
 
     Returns
@@ -77,14 +79,14 @@ def begin(curve: Curve, splits: int, dtype: Any) -> tuple[Any, ...]:
     return _pairs(angles), jnp.broadcast_to(one[None], (number, *one.shape))
 
 
-def between(segment: tuple[Any, ...], low: jax.Array, high: jax.Array) -> tuple[Any, ...]:
+def between(segment: Segment, low: Float[Array, ""], high: Float[Array, ""]) -> Segment:
     """Return the part of one segment of ``begin`` between two shares of it, 0 to 1.
 
     An infinite segment is shared out in homogeneous coordinates: its half begins where the weights
     of its ends are equal.
     """
 
-    def at(array: jax.Array, share: jax.Array) -> jax.Array:
+    def at(array: Float[Array, "2 *n"], share: Float[Array, ""]) -> Float[Array, "*n"]:
         return (1 - share) * array[0] + share * array[1]
 
     t = jnp.stack([at(segment[0], low), at(segment[0], high)])
@@ -101,5 +103,5 @@ def _lead(curve: Curve, index: int) -> tuple[int, ...]:
     return (np.shape(curve.arrays[index])[0],) if several else ()
 
 
-def _pairs(array: jax.Array) -> jax.Array:
+def _pairs(array: Float[Array, "ends *n"]) -> Float[Array, "ends-1 2 *n"]:
     return jnp.stack([array[:-1], array[1:]], axis=1)

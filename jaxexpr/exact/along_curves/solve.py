@@ -23,6 +23,7 @@ from jaxexpr import activations
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.precision import precision
+from jaxexpr._core.shapes import Array, Float, Int, Shaped
 from jaxexpr.curves import Curve
 from jaxexpr.exact.along_curves import capacity, crossing_rows, level_crossings, segments, traverse
 from jaxexpr.exact.along_curves.capacity import Block, Capacity
@@ -31,6 +32,8 @@ from jaxexpr.params import Params, checked_params, precision_of
 
 _CACHE_BYTES = 2**19  # rows of the curves that are side by side on CPU: they stay in the cache
 MEMORY = 2.0**30
+
+Numbers = tuple[traverse.Totals, Any, Any]  # totals, length of the curve, crossings of levels
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -54,11 +57,11 @@ class Pieces:
         other numbers are void.
     """
 
-    breakpoints: np.ndarray
-    layers: np.ndarray
-    counts: np.ndarray
-    crossings: np.ndarray
-    lengths: np.ndarray
+    breakpoints: Float[np.ndarray, "ends"]
+    layers: Int[np.ndarray, "ends-2"]
+    counts: Int[np.ndarray, "depth"]
+    crossings: Int[np.ndarray, "depth"]
+    lengths: Float[np.ndarray, "depth"]
 
     def __repr__(self) -> str:
         lengths = ", ".join(f"{x:.4g}" for x in self.lengths)
@@ -155,7 +158,7 @@ def totals(
     phi: activations.Activation,
     dtype: str,
     levels: tuple[float, ...] = (),
-) -> tuple[traverse.Totals, Any, Any]:
+) -> Numbers:
     """Integrals of a given network along a curve, the curve's own length, and crossings.
 
     Of many networks, with a leading axis in `params`, every array has it.
@@ -173,7 +176,7 @@ def totals(
     return jax.tree.map(lambda *x: np.stack(x), *numbers) if paired else numbers[0]
 
 
-def layers_of(params: Params, blocks: Sequence[Block]) -> list[Any]:
+def layers_of(params: Params, blocks: Sequence[Block]) -> list[traverse.Layers]:
     """What ``traverse.through`` loops over, from given parameters."""
     found = []
     for block in blocks:
@@ -182,7 +185,7 @@ def layers_of(params: Params, blocks: Sequence[Block]) -> list[Any]:
     return found
 
 
-def count_levels(levels: tuple[float, ...]) -> Any:
+def count_levels(levels: tuple[float, ...]) -> traverse.Observe | None:
     """What observes each layer and counts the crossings of these levels; ``None`` if none."""
     if not levels:
         return None
@@ -197,7 +200,7 @@ def count_levels(levels: tuple[float, ...]) -> Any:
 def _solve_compiled(
     params: Params,
     curve: Curve,
-    arrays: list[jax.Array],
+    arrays: list[Float[Array, "curves ..."]],
     *,
     activation: activations.Activation,
     blocks: tuple[Block, ...],
@@ -205,12 +208,12 @@ def _solve_compiled(
     paired: bool,
     batch: int,
     levels: tuple[float, ...],
-) -> Any:
+) -> tuple[Any, ...]:
     """Totals and breakpoints of all curves; leading axis of `arrays`."""
 
-    def one(item: Any) -> Any:
+    def one(item: tuple[Params | None, list[Float[Array, "..."]]]) -> tuple[Any, ...]:
         own, points = item
-        net = own if paired else params
+        net = params if own is None else own
         path = dataclasses.replace(curve, arrays=tuple(points))
         begun = segments.begin(path, splits, net[0][0].dtype)
         layers, observe = layers_of(net, blocks), count_levels(levels)
@@ -232,13 +235,13 @@ def _solve_compiled(
 def _solve(
     params: Params,
     curve: Curve,
-    arrays: list[np.ndarray],
+    arrays: list[Shaped[np.ndarray, "curves ..."]],
     phi: activations.Activation,
     *,
     paired: bool,
     memory: float,
     levels: tuple[float, ...] = (),
-) -> list[tuple[Pieces, tuple[traverse.Totals, Any, Any]]]:
+) -> list[tuple[Pieces, Numbers]]:
     """Run until every curve fits; pieces, totals, the curve's length and crossings of levels."""
     found: list[Any] = [None] * len(arrays[0])
     shapes = [tuple(np.shape(w)[-2:]) for w, _ in params]
@@ -247,7 +250,9 @@ def _solve(
     work *= len(found) * segments.count(curve)
     cut = capacity.blocks(shapes, work)
 
-    def attempt(take: np.ndarray, sizes: Capacity) -> np.ndarray:
+    def attempt(
+        take: Int[np.ndarray, "taken"], sizes: Capacity
+    ) -> Int[np.ndarray, "taken depth 2"]:
         # A whole number of batches: few compilations.
         most = side_by_side(row_cache(params) * sizes.rows * sizes.segments, memory, take.size)
         batches = -(-take.size // most)
@@ -324,16 +329,14 @@ def side_by_side(row_bytes: float, memory: float, most: int) -> int:
     return int(np.clip(budget // row_bytes, 1, most))
 
 
-def chosen(params: Params, take: np.ndarray) -> Params:
+def chosen(params: Params, take: Int[np.ndarray, "taken"]) -> Params:
     """Networks of these numbers."""
     if take.size == len(params[0][0]) and np.array_equal(take, np.arange(take.size)):
         return params
     return jax.tree.map(lambda x: x[take], params)
 
 
-def _collected(
-    curve: Curve, out: list[Any], place: int
-) -> tuple[Pieces, tuple[traverse.Totals, Any, Any]]:
+def _collected(curve: Curve, out: list[Any], place: int) -> tuple[Pieces, Numbers]:
     """What ``_solve_compiled`` found of the curve number `place`."""
     both, joints, _, ends, rows = (jax.tree.map(lambda x: x[place], one) for one in out)
     (totals, *_), (t, weight), (inner, made, count) = both, ends, rows
@@ -359,5 +362,5 @@ def _collected(
     return found, both
 
 
-def _end(t: Any, weight: Any) -> float:
+def _end(t: np.floating, weight: np.floating) -> float:
     return float(t) if weight > 0 else math.copysign(math.inf, float(t))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from jaxexpr.exact.along_curves import segments
 from jaxexpr.params import Params, fitting
 
 
-def family_of(params: Params, curves: Any) -> list[Curve]:
+def family_of(params: Params, curves: object) -> list[Curve]:
     """Return curves of one kind in the input space of networks, checked."""
     if not isinstance(curves, Sequence) or not curves:
         raise ValueError(f"curves={checks.shown(curves)}: give a list of one or more curves")
@@ -57,5 +56,5 @@ def exact_curve(name: str, curve: Curve) -> None:
         )
 
 
-def _kind(curve: Curve) -> Any:
+def _kind(curve: Curve) -> tuple[object, ...]:
     return curve.kind, curve.domain, curve.whole, [np.shape(a) for a in curve.arrays]

@@ -9,7 +9,8 @@ compilation; what happens exactly where two of them meet is counted from the sta
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +18,17 @@ import numpy as np
 from jax import lax
 
 from jaxexpr._core.linalg import power_of_two
+from jaxexpr._core.shapes import Array, Bool, Float, Int, UInt32
 from jaxexpr._core.transforms import scan, spread
 from jaxexpr.activations import Activation
 from jaxexpr.exact.along_curves import arcs, crossing_rows, level_crossings, lines, segments
 from jaxexpr.exact.along_curves.capacity import Block, caps
+
+Rows = lines.Rows | arcs.Arcs
+State = TypeVar("State", bound=Rows)
+# For each block what to loop over, and what makes ``(W, b)`` of one slice of it.
+Layers = tuple[Any, Callable[[Any], tuple[Array, Array]]]
+Observe = Callable[[Rows, Array, Array, Block | None], Any]
 
 FILLED = 0.85  # share of its capacity that a part of a curve is to fill
 
@@ -40,16 +48,16 @@ class Totals(NamedTuple):
         up to this one.
     """
 
-    length: jax.Array
-    exponent: jax.Array
-    share: jax.Array
-    growth: jax.Array
-    squared: jax.Array
-    survives: jax.Array
-    log: jax.Array
-    still: jax.Array
-    crossings: jax.Array
-    pieces: jax.Array
+    length: Float[Array, "depth"]
+    exponent: Int[Array, "depth"]
+    share: Float[Array, "depth"]
+    growth: Float[Array, "depth"]
+    squared: Float[Array, "depth"]
+    survives: Float[Array, "depth"]
+    log: Float[Array, "depth"]
+    still: Int[Array, "depth"]
+    crossings: Int[Array, "depth"]
+    pieces: Int[Array, "depth"]
 
 
 class SegmentResult(NamedTuple):
@@ -66,15 +74,17 @@ class SegmentResult(NamedTuple):
     """
 
     totals: Totals
-    first: list[jax.Array]
-    last: list[jax.Array]
-    required: jax.Array
-    start: jax.Array
+    first: list[UInt32[Array, "layers words"]]
+    last: list[UInt32[Array, "layers words"]]
+    required: Int[Array, "depth 2"]
+    start: Float[Array, ""]
     rows: Any
     extra: list[Any] = []  # noqa: RUF012
 
 
-def _totals(layer: Any, kind: Any, index: Any) -> Totals:
+def _totals(
+    layer: lines.LayerResult | arcs.LayerResult, kind: ModuleType, index: Int[Array, ""] | int
+) -> Totals:
     share, below, above, pieces = kind.pieces(layer)
     rows = layer.rows
     moves = (below > 0) & (share > 0)
@@ -99,11 +109,11 @@ def _totals(layer: Any, kind: Any, index: Any) -> Totals:
 
 
 def through(
-    segment: tuple[Any, ...],
-    layers: Sequence[tuple[Any, Callable[[Any], tuple[jax.Array, jax.Array]]]],
+    segment: segments.Segment,
+    layers: Sequence[Layers],
     activation: Activation,
     blocks: tuple[Block, ...],
-    observe: Callable[[Any, jax.Array, jax.Array, Block | None], Any] | None = None,
+    observe: Observe | None = None,
 ) -> SegmentResult:
     """Send one segment through a network.
 
@@ -115,13 +125,18 @@ def through(
         One item more than there are `blocks` is a last layer whose crossings alone are counted.
     observe : from the image below a layer, W, b and the layer's block to anything (``extra``).
     """
-    kind: Any = lines if len(segment) == 3 else arcs
+    kind: ModuleType = lines if len(segment) == 3 else arcs
     rows = kind.start(*segment)
     start = kind.length(rows)
     results, extra = [], []
     for (slices, make), block in zip(layers, blocks, strict=False):
 
-        def body(rows: Any, step: Any, make: Any = make, block: Block = block) -> Any:
+        def body(
+            rows: Rows,
+            step: tuple[Int[Array, ""] | int, Any],
+            make: Callable[[Any], tuple[Array, Array]] = make,
+            block: Block = block,
+        ) -> tuple[Rows, tuple[Any, ...]]:
             index, item = step
             weights, biases = make(item)
             sizes = {"new": block.new, "size": block.size}
@@ -155,8 +170,8 @@ def through(
 
 
 def _counted(
-    rows: Any, weights: jax.Array, biases: jax.Array, activation: Activation
-) -> tuple[Totals, jax.Array, jax.Array, jax.Array]:
+    rows: Rows, weights: Float[Array, "fan_in k"], biases: Float[Array, "k"], activation: Activation
+) -> tuple[Totals, UInt32[Array, "words"], UInt32[Array, "words"], Int[Array, "2"]]:
     """The result of a layer whose crossings alone are counted; all else is 0."""
     found = level_crossings.count_crossings(rows, weights, biases, activation.breakpoints or ())
     zero = jnp.zeros((), biases.dtype)
@@ -179,10 +194,10 @@ def _counted(
     return totals, *ends, jnp.stack([none, none])
 
 
-def _padded(rows: Any, size: int) -> Any:
+def _padded(rows: State, size: int) -> State:
     """Repeat the last row until there are `size`."""
 
-    def pad(x: jax.Array) -> jax.Array:
+    def pad(x: Float[Array, "..."] | Int[Array, "..."]) -> Array:
         if x.ndim == 0:
             return x
         missing = size - rows.made.shape[0]
@@ -191,7 +206,7 @@ def _padded(rows: Any, size: int) -> Any:
     return jax.tree.map(pad, rows)
 
 
-def total(results: SegmentResult) -> tuple[Totals, jax.Array]:
+def total(results: SegmentResult) -> tuple[Totals, Int[Array, "segments"]]:
     """Add up the results of segments, leading axis s; also where they meet.
 
     Returns
@@ -220,7 +235,7 @@ def total(results: SegmentResult) -> tuple[Totals, jax.Array]:
     ), made
 
 
-def level_totals(extra: Sequence[level_crossings.Counted]) -> jax.Array:
+def level_totals(extra: Sequence[level_crossings.Counted]) -> Int[Array, "depth m"]:
     """Crossings of each level in each layer, ``(depth, m)``, from those on segments."""
     found = []
     for one in extra:  # leading axes: segments, layers
@@ -230,7 +245,7 @@ def level_totals(extra: Sequence[level_crossings.Counted]) -> jax.Array:
 
 
 def over(
-    function: Callable[[Any], SegmentResult], begun: tuple[Any, ...], splits: int
+    function: Callable[[segments.Segment], SegmentResult], begun: segments.Segment, splits: int
 ) -> SegmentResult:
     """Side by side where a curve's own segments are few; one after another if they were split."""
     if begun[0].shape[0] == 1:
@@ -241,15 +256,17 @@ def over(
 class _Progress(NamedTuple):
     """How far ``in_parts`` has come: the segment, the share of it, the next part's share."""
 
-    segment: jax.Array
-    low: jax.Array
-    width: jax.Array
-    any: jax.Array
+    segment: Int[Array, ""]
+    low: Float[Array, ""]
+    width: Float[Array, ""]
+    any: Bool[Array, ""]
     result: SegmentResult
 
 
 def in_parts(
-    function: Callable[[Any], SegmentResult], begun: tuple[Any, ...], blocks: tuple[Block, ...]
+    function: Callable[[segments.Segment], SegmentResult],
+    begun: segments.Segment,
+    blocks: tuple[Block, ...],
 ) -> SegmentResult:
     """One part of a curve after another, each as long as the capacity allows.
 
@@ -266,7 +283,9 @@ def in_parts(
     capacity = caps(blocks)
     layers = len(capacity)
 
-    def measured(segment: jax.Array, low: jax.Array, high: jax.Array) -> SegmentResult:
+    def measured(
+        segment: Int[Array, ""], low: Float[Array, ""], high: Float[Array, ""]
+    ) -> SegmentResult:
         own = jax.tree.map(lambda x: x[segment], begun)
         return function(segments.between(own, low, high))._replace(rows=())
 
