@@ -237,19 +237,18 @@ def _finish(name: str, data: xr.Dataset, out: Path, how: str) -> stored.Outcome:
 
 
 def caption(data: xr.Dataset, settings: Mapping[str, Any], details: str) -> str:
-    """Return title and caption of a figure: preset, data and draws of what is random; details."""
+    """Return the title of a figure, and below it preset, data, draws and the script's details."""
     parts = [f"preset {data.attrs['preset']}"] if "seed" in settings else []
     parts += [f"data {settings['data']}"] if "data" in settings else []
     parts += [f"{settings['draws']} draws"] if "draws" in settings else []
-    return "\n".join(
-        filter(None, (data.attrs["title"], ", ".join(filter(None, (*parts, details)))))
-    )
+    line = ", ".join(part for part in (*parts, details) if part)
+    return f"{data.attrs['title']}\n{line}".strip()
 
 
 def _part(name: str, config: Any) -> str:
-    """Name of the folder of a run that is not finished: other code does not go on from it."""
-    mark = stored.fingerprint(stored.configuration(config))
-    return f"{name}-{mark}-{stored.code(*stored.CODE)}"
+    """Name of the folder of an unfinished run; other code does not continue it."""
+    digest = stored.fingerprint(stored.configuration(config))
+    return f"{name}-{digest}-{stored.code(*stored.CODE)}"
 
 
 def _simulate(
@@ -257,7 +256,7 @@ def _simulate(
 ) -> xr.Dataset:
     for other in partial.parent.glob(f"{partial.name.rpartition('-')[0]}*"):
         if other != partial:
-            print(f"  {other} is of other code, and is not gone on from: delete it")
+            print(f"  {other} is of other code, and is not continued: delete it")
     fresh = again and not partial.exists()
     if again:
         partial.mkdir(parents=True, exist_ok=True)  # says that this repetition has begun

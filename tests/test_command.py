@@ -170,7 +170,7 @@ def test_nothing_is_gone_on_from_that_other_code_began(tmp_path, monkeypatch, ca
         with pytest.raises(KeyboardInterrupt):
             main([QUICK, "--preset", "smoke", "--no-cache", "--out", str(tmp_path)])
         assert len(list((tmp_path / ".partial").iterdir())) == 2
-        assert f"{begun} is of other code" in capsys.readouterr().out
+        assert f"{begun} is of other code, and is not continued" in capsys.readouterr().out
 
 
 def test_a_repetition_that_is_stopped_goes_on(results, monkeypatch):

@@ -12,6 +12,7 @@ import types
 import matplotlib as mpl
 import numpy as np
 import pytest
+import xarray as xr
 
 from jaxexpr import MLP, datasets, laws, theory, training
 from jaxexpr.training import loop
@@ -119,6 +120,21 @@ def test_every_preset_is_a_configuration_of_its_module():
         assert {type(config) for config in configs} == {entry.module.Config}
         for config in configs:
             assert entry.stored_config(stored.configuration(config)) == config
+
+
+def test_a_configuration_of_another_version_is_refused():
+    entry = CATALOGUE["price_tanner2019_fig4a"]
+    settings = stored.configuration(entry.config("smoke"))
+    with pytest.raises(ValueError, match=r"other fields .*'entries'.*run the simulation again"):
+        entry.stored_config(settings | {"entries": 3})
+
+
+def test_a_caption_says_preset_data_and_draws_of_what_is_random():
+    data = xr.Dataset(attrs={"title": "lengths", "preset": "quick"})
+    settings = {"seed": 0, "data": "digits", "draws": 3}
+    assert running.caption(data, settings, "") == "lengths\npreset quick, data digits, 3 draws"
+    assert running.caption(data, {"units": 3}, "6 lines") == "lengths\n6 lines"
+    assert running.caption(data, {"units": 3}, "") == "lengths"
 
 
 def test_a_killed_run_goes_on_and_ends_the_same(tmp_path, root, compiled_once):
