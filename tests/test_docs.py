@@ -13,7 +13,8 @@ import matplotlib
 import pytest
 
 import jaxexpr
-from jaxexpr import exact, plotting, results, training
+from jaxexpr import curves, exact, laws, plotting, results, training
+from jaxexpr.probes.named import NAMES
 from sims.catalogue import CATALOGUE, PRESETS
 
 matplotlib.use("agg")
@@ -204,3 +205,31 @@ def test_files_on_the_pages_exist(page):
 def test_the_documentation_tools_are_pinned():
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
     assert groups["docs"] and all("==" in requirement for requirement in groups["docs"])
+
+
+def test_every_named_probe_has_a_row():
+    table = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "probes.md").read_text(), re.M)
+    assert set(NAMES) <= set(table)
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "refusal"),
+    [(laws.Law, laws, laws.as_law), (curves.Curve, curves, curves.as_curve)],
+)
+def test_every_law_and_every_curve_is_named_where_another_thing_is_refused(kind, module, refusal):
+    """A new one that is not named there cannot be found by those who misspell it."""
+    with pytest.raises(ValueError) as error:
+        refusal("argument", 3)
+    made = {
+        name
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", "") == module.__name__
+        and not name.startswith(("_", "as_"))
+        and (
+            (isinstance(value, type) and issubclass(value, kind) and value is not kind)
+            or getattr(value, "__annotations__", {}).get("return") == kind.__name__
+        )
+    }
+    assert len(made) > 5
+    assert made <= set(module._NAMES.split())
+    assert all(name in str(error.value) for name in made)
