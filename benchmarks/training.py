@@ -49,8 +49,8 @@ def ours(name: str, width: int, depth: int, networks: int, together: int) -> Job
         net=network(width, depth, x.shape[1]), networks=together, classes=10, batch=BATCH,
         optimiser=optax.adam(RATE),
     )  # fmt: skip
-    plan, held, state = wanted.draw(jax.random.key(0))
-    advance = parallel.Advance(plan, held, parallel.chosen_batching(None))
+    spec, per_network, state = wanted.draw(jax.random.key(0))
+    advance = parallel.Advance(spec, per_network, parallel.chosen_batching(None))
     most = len(labels) // BATCH
     states = [advance.apart(state)]
 

@@ -366,7 +366,7 @@ def test_thin_regions_are_found(width, rng):
 
 def polytopes(found):
     """Vertices of each cell, collected through the face lattice."""
-    levels = found.complex.levels
+    levels = found.complex.faces
     inside = [{i} for i in range(levels[0].size)]
     for level in levels[1:]:
         above = []
@@ -386,7 +386,7 @@ def test_cells_fill_the_box(n, kind):
     volume = sum(ConvexHull(points, qhull_options="QJ").volume for points in polytopes(found))
     assert volume == pytest.approx(3.0**n, rel=1e-9)
     assert found.complex.euler() == 1
-    top, walls = found.complex.cells, found.complex.levels[-2]
+    top, walls = found.complex.cells, found.complex.faces[-2]
     top.compact()
     shared = np.bincount(top.facets.rows, minlength=walls.size)
     assert set(shared.tolist()) <= {1, 2}

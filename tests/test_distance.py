@@ -196,13 +196,13 @@ def test_many_points_in_pieces(monkeypatch):
     x = np.random.default_rng(0).normal(size=(23, 4))
     whole = distance_to_boundary(params, x)
     sizes = set()
-    kernel = distances._chunk
+    kernel = distances._block
 
     def watched(params, first, points, phi):
         sizes.add(len(points))
         return kernel(params, first, points, phi)
 
-    monkeypatch.setattr(distances, "_chunk", watched)
+    monkeypatch.setattr(distances, "_block", watched)
     monkeypatch.setattr(distances, "ENTRIES", 36 * 5)
     distances._compiled.clear_cache()
     np.testing.assert_allclose(distance_to_boundary(params, x), whole, rtol=1e-14)

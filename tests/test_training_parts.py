@@ -242,9 +242,9 @@ def test_networks_of_a_sweep_in_their_order():
     )  # fmt: skip
     assert wanted.sweep == (2, 3)
     drawn = wanted.draw(KEY)
-    np.testing.assert_array_equal(drawn.held.train_layer, np.tile(np.repeat(only, 2), 2))
-    np.testing.assert_array_equal(drawn.held.label_noise, np.repeat([0.0, 0.5], 6))
-    keys = np.asarray(jax.random.key_data(drawn.held.key))
+    np.testing.assert_array_equal(drawn.per_network.train_layer, np.tile(np.repeat(only, 2), 2))
+    np.testing.assert_array_equal(drawn.per_network.label_noise, np.repeat([0.0, 0.5], 6))
+    keys = np.asarray(jax.random.key_data(drawn.per_network.key))
     np.testing.assert_array_equal(keys, np.tile(keys[:2], (6, 1)))
     assert not np.array_equal(keys[0], keys[1])
     own = [np.asarray(jax.random.key_data(jax.random.fold_in(KEY, i))) for i in range(2)]

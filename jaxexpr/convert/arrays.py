@@ -1,4 +1,4 @@
-"""Plain arrays as ``params``: what every way in comes down to."""
+"""Plain arrays as ``params``: the common last step of all conversions."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ OTHERWISE = "give the model itself to jaxexpr.exact.pieces_of"
 def from_arrays(
     arrays: Iterable[Any], *, readout: bool = True
 ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Return ``params`` of a plain list of arrays: W and b of each layer, one after the other.
+    """Convert a list of arrays, W and b of each layer in turn, to ``params``.
 
     Parameters
     ----------
-    arrays : ``[W1, b1, W2, b2, ...]``, W ``(fan_in, fan_out)``; biases that are left out are 0. Or
-        pairs ``[(W1, b1), ...]``. In the order in which the network uses them.
-    readout : whether the last layer is a linear read-out; it is left out of the result, which holds
-        the layers that an activation follows.
+    arrays : ``[W1, b1, W2, b2, ...]``, W ``(fan_in, fan_out)``, or pairs ``[(W1, b1), ...]``, in
+        the order of the layers; missing biases are 0.
+    readout : whether the last layer is a linear readout. It is omitted from the result, which
+        contains only the layers followed by an activation.
 
     Returns
     -------
@@ -34,7 +34,8 @@ def from_arrays(
     Raises
     ------
     ValueError
-        naming the array, for shapes that do not chain.
+        if an array is invalid, or consecutive layers have incompatible shapes; the message names
+        the array.
 
     Examples
     --------
@@ -65,7 +66,7 @@ def from_arrays(
 
 
 def as_array(name: str, value: object) -> np.ndarray:
-    """Return `value` in float64, which holds every number of a narrower type exactly."""
+    """Convert `value` to float64, which represents every number of a narrower type exactly."""
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -73,7 +74,7 @@ def as_array(name: str, value: object) -> np.ndarray:
             f"{name} cannot be turned into an array ({error}): give NumPy arrays, of a tensor "
             "x.detach().cpu().numpy()"
         ) from error
-    if array.dtype.kind == "V":  # bfloat16 and the like, which NumPy does not know
+    if array.dtype.kind == "V":  # types unknown to NumPy, such as bfloat16
         array = array.astype(np.float32)
     return np.asarray(checks.numeric(name, array)).astype(np.float64)
 
@@ -81,7 +82,7 @@ def as_array(name: str, value: object) -> np.ndarray:
 def as_params(
     layers: Sequence[tuple[Any, Any]], readout: bool, name: str, named: Sequence[str] = ()
 ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Check that layers chain; leave the read-out out. named : what they are called, if known."""
+    """Check that shapes of layers fit; omit the readout. named : names of the layers, if any."""
     if not layers or (readout and len(layers) < 2):
         fix = "say readout=False if an activation follows the last one" if layers else "give some"
         raise ValueError(f"{name} holds {len(layers)} layers, the read-out among them: {fix}")

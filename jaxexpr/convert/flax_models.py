@@ -1,4 +1,4 @@
-"""Flax models as ``params``: called on points, and compared with the chain of their layers."""
+"""Flax models as ``params``: evaluated at points, and compared with a chain of their layers."""
 
 from __future__ import annotations
 
@@ -34,41 +34,40 @@ def from_flax(
     input_shape: int | Sequence[int] | None = None,
     call: Mapping[str, Any] | None = None,
 ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Return ``params`` of a Flax model that is a chain of dense layers.
+    """Convert a Flax model that is a chain of dense layers to ``params``.
 
-    The model is traced, and called on 256 random inputs of sizes 1e-3 to 1e4. Its products with
-    matrices of weights are its layers, in the order of execution: neither names nor the order of
-    a dictionary count. What goes into each of them is compared, in float64 and to rounding, with
-    ``activation(z @ W + b)`` of the one before, and the output with the last one; any other model
-    is refused. The points cannot show a difference on a set that they miss: one of measure zero,
-    one beyond the sizes that they reach (a clip at 1e9), one so small that no point lies in it (a
-    unit that is below 0 almost nowhere).
+    The model is traced, and evaluated at 256 random inputs of sizes 1e-3 to 1e4. Its products with
+    matrices of weights are its layers, in the order of execution, whatever their names. The inputs
+    of each layer are compared, in float64 and up to rounding, with ``activation(z @ W + b)`` of the
+    previous one, and the output with the last one; any other model raises ValueError. The points
+    cannot detect a difference on a set that contains none of them: one of measure zero, one beyond
+    their sizes (a clip at 1e9), or a very small one (a unit that is almost nowhere negative).
 
     Parameters
     ----------
-    module : of ``flax.nnx``, in inference (``module.eval()``), or of ``flax.linen``, with its
-        `variables`. A layer may be used several times. A bias and a constant factor between a
-        product and its activation become part of W and b.
-    variables : of ``flax.linen``: what ``module.init`` returned, or ``{"params": ...}``.
-    readout : whether the last layer is a linear read-out, which is left out of the result; softmax,
+    module : a module of ``flax.nnx``, in inference mode (``module.eval()``), or of ``flax.linen``,
+        with its `variables`. A layer may be used several times. A bias and a constant factor
+        between a product and its activation become part of W and b.
+    variables : for ``flax.linen``: the result of ``module.init``, or ``{"params": ...}``.
+    readout : whether the last layer is a linear readout, omitted from the result; softmax,
         log_softmax or sigmoid may follow it. ``False``: the activation follows the last layer too.
-    activation : the one after every hidden layer, a name or an ``Activation``. Say the same where
-        the result is measured.
-    input_shape : of one input, where it is not a vector: ``(28, 28, 1)``. It is flattened
+    activation : the activation after every hidden layer, a name or an ``Activation``. Pass the same
+        to the functions that measure the result.
+    input_shape : shape of one input that is not a vector, such as ``(28, 28, 1)``; it is flattened
         in C order. The model is called with one input, then with a batch of one.
-    call : what the model's call takes beside the input, such as ``{"train": False}``.
+    call : further keyword arguments of the model's call, such as ``{"train": False}``.
 
     Returns
     -------
-    A tuple of ``(W, b)``, NumPy float64. The model's own arithmetic counts as that of the real
+    A tuple of ``(W, b)``, NumPy float64. The model is treated as a function over the real
     numbers, as in ``exact.pieces_of``.
 
     Raises
     ------
     ValueError
-        naming the first layer that differs and, if it is known, the activation found in its place;
-        the parameters that are not those of dense layers (convolutions, normalisation, layers that
-        are not used); a module that is in training mode or cannot be called.
+        if the model is not such a chain (the message names the first layer that differs and, if
+        recognised, its activation), has other parameters than those of dense layers
+        (convolutions, normalisation, unused layers), is in training mode, or cannot be called.
 
     Examples
     --------
@@ -129,14 +128,14 @@ def _of_nnx(module: nnx.Module, nnx: ModuleType, extra: Mapping[str, Any]) -> _M
 
 
 def _named(tree: object) -> dict[str, Any]:
-    """Leaves by the names that a message calls them."""
+    """Leaves by their names in error messages."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     names = (jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves)
     return {name: leaf for name, (_, leaf) in zip(names, leaves, strict=True)}
 
 
 def _shown_modules(name: str) -> str:
-    """A leaf's name without the collection that it is in, and without the box around it."""
+    """Name of a leaf without its collection and without the suffix ``.value``."""
     first, _, rest = name.partition(".")
     name = rest if first == "params" or first.isdecimal() else name
     return name.removesuffix(".value")
@@ -161,34 +160,34 @@ def _recorded_flax(model: _Model, input_shape: int | Sequence[int] | None) -> Re
         if not isinstance(out, Live):
             raise ValueError(f"module returns the same for every input: {OTHERWISE}")
         output = np.asarray(out.value, np.float64).reshape(len(rows), -1)
-    left = sorted({_shown_modules(name) for name in model.parameters} - trace.origins)
-    return Recorded(rows, output, trace.products, left, trace.narrow)
+    unused = sorted({_shown_modules(name) for name in model.parameters} - trace.origins)
+    return Recorded(rows, output, trace.products, unused, trace.narrow)
 
 
 def _traced_model(
     model: _Model, tried: Sequence[tuple[int, ...]], named: Mapping[str, Any]
 ) -> tuple[tuple[int, ...], core.ClosedJaxpr, list[Any]]:
-    """The first shape with which the model can be called, its jaxpr, and the leaves it takes."""
-    own, tree = jax.tree.flatten(model.tree)
-    doubled = [_doubled(leaf) for leaf in own]
+    """The first shape that the model accepts, its jaxpr, and the leaves of its arguments."""
+    original, tree = jax.tree.flatten(model.tree)
+    doubled = [_doubled(leaf) for leaf in original]
     failure: Exception | None = None
     for shape in tried:
         for double in (True, False):
-            # Promotion is the standard one: it is here that float64 meets float32 constants.
+            # Standard promotion: float64 input may be combined with float32 constants.
             with (
                 jax.enable_x64(double or double_enabled()),
                 jax.numpy_dtype_promotion("standard"),
                 jax.numpy_rank_promotion("allow"),
                 jax.default_matmul_precision("highest"),
             ):
-                leaves = doubled if double else own
+                leaves = doubled if double else original
                 point = jax.ShapeDtypeStruct(shape, np.float64 if double else np.float32)
                 try:
                     closed, out = jax.make_jaxpr(
                         lambda flat, x: model.fn(jax.tree.unflatten(tree, flat), x),
                         return_shape=True,
                     )(leaves, point)
-                except Exception as error:  # whatever a user's model says of a wrong input
+                except Exception as error:  # any error of a user's model for a wrong input
                     failure = failure or error
                     continue
                 if len(jax.tree.leaves(out)) != 1:

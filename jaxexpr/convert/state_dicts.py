@@ -1,4 +1,4 @@
-"""State dicts of linear layers as ``params``: names and shapes settle the order, or the caller."""
+"""PyTorch state dicts as ``params``; the order of the layers follows from names and shapes."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr.convert.arrays import OTHERWISE, as_array, as_params
 
-STEPS = 10_000  # of the search for orders, after which the order counts as open
+STEPS = 10_000  # limit of the search for orders; beyond it the order counts as ambiguous
 
 
 @explained
 def from_torch_state(
     state: Mapping[str, Any], *, readout: bool = True, order: Sequence[str] | None = None
 ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Return ``params`` of a PyTorch state dict of linear layers.
+    """Convert a PyTorch state dict of linear layers to ``params``.
 
-    A state dict holds neither the order in which layers are used (safetensors sorts the names) nor
-    activations nor skip connections. The order is found from names and shapes, or refused; that
-    the network is a chain, and of which activation, is the caller's word. ``from_torch`` takes a
-    module and compares.
+    A state dict contains neither the order of the layers (safetensors sorts the names) nor
+    activations nor skip connections. The order is inferred from names and shapes; an ambiguous one
+    raises ValueError. Whether the network is a chain with a given activation cannot be checked;
+    ``from_torch`` takes a module and checks it.
 
     Parameters
     ----------
     state : name to array, such as ``module.state_dict()``, ``safetensors.numpy.load_file(path)`` or
         ``numpy.load(path)``: ``NAME.weight`` ``(fan_out, fan_in)`` and ``NAME.bias`` of each
-        ``torch.nn.Linear``. PyTorch itself is not needed. Layers whose names differ in numbers
-        alone, such as ``layers.2`` and ``layers.10``, come in the order of these; the order of the
-        others has to follow from their shapes.
+        ``torch.nn.Linear``. PyTorch itself is not needed. Layers whose names differ only in
+        numbers, such as ``layers.2`` and ``layers.10``, are ordered by these; the order of the
+        others must follow from their shapes.
     readout : as for ``from_arrays``.
-    order : names of all layers in the order of their use, such as ``["first", "second", "out"]``.
+    order : names of all layers in the order of use, such as ``["first", "second", "out"]``.
 
     Returns
     -------
@@ -43,8 +43,9 @@ def from_torch_state(
     Raises
     ------
     ValueError
-        naming the entry: several orders that fit, shapes that do not chain, convolutions, running
-        means, a bias without weights, an `order` that does not name every layer once.
+        if several orders fit, shapes are incompatible, an entry is no weight or bias of a linear
+        layer, a bias has no weights, or `order` does not name every layer once; the message names
+        the entry.
 
     Examples
     --------
@@ -54,7 +55,7 @@ def from_torch_state(
     """
     if not hasattr(state, "keys"):
         raise ValueError(f"state={checks.shown(state)}: give a mapping of names to arrays")
-    found: dict[str, dict[str, np.ndarray]] = {}
+    entries: dict[str, dict[str, np.ndarray]] = {}
     for name in state:
         layer, _, kind = str(name).rpartition(".")
         if kind not in ("weight", "bias"):
@@ -62,9 +63,9 @@ def from_torch_state(
                 f"state[{name!r}] is neither weight nor bias of a linear layer: {OTHERWISE}, "
                 "written in JAX"
             )
-        found.setdefault(layer, {})[kind] = as_array(f"state[{name!r}]", state[name])
+        entries.setdefault(layer, {})[kind] = as_array(f"state[{name!r}]", state[name])
     layers = {}
-    for layer, entry in found.items():
+    for layer, entry in entries.items():
         weights = entry.get("weight")
         if weights is None or weights.ndim != 2:
             shape = "no weight" if weights is None else f"a weight of shape {weights.shape}"
@@ -72,12 +73,12 @@ def from_torch_state(
                 f"state has {shape} for {layer!r}: give (fan_out, fan_in) of linear layers"
             )
         layers[layer] = (weights.T, entry.get("bias"))
-    names = _settled_order(layers) if order is None else _described(order, layers)
+    names = _unique_order(layers) if order is None else _given_order(order, layers)
     return as_params([layers[name] for name in names], readout, "state", names)
 
 
-def _described(order: Sequence[str], layers: Mapping[str, Any]) -> list[str]:
-    """The caller's order, if it names every layer once."""
+def _given_order(order: Sequence[str], layers: Mapping[str, Any]) -> list[str]:
+    """Return the order given by the caller, if it names every layer once."""
     names: list[Any] = (
         [order] if isinstance(order, str) or not hasattr(order, "__iter__") else list(order)
     )
@@ -89,12 +90,12 @@ def _described(order: Sequence[str], layers: Mapping[str, Any]) -> list[str]:
     return names
 
 
-def _settled_order(layers: Mapping[str, Any]) -> list[str]:
-    """The only order that keeps to the numbers in the names and in which the shapes chain."""
+def _unique_order(layers: Mapping[str, Any]) -> list[str]:
+    """Return the unique order with compatible shapes that respects numbers in names."""
     shapes = {name: weights.shape for name, (weights, _) in layers.items()}
     search = _orders(shapes)
     first, second = next(search, None), next(search, None)
-    if first is None:  # the order in which the mismatch is told
+    if first is None:  # used in the error message about shapes
         return _by_numbers(shapes)
     if second is not None:
         a, b = next((a, b) for a, b in zip(first, second, strict=True) if a != b)
@@ -107,7 +108,7 @@ def _settled_order(layers: Mapping[str, Any]) -> list[str]:
 
 
 def _orders(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[list[str]]:
-    """Orders in which shapes chain and no name comes before one that it follows by its numbers."""
+    """Orders with compatible shapes that respect the numbers in the names."""
     after = {b: {a for a in shapes if _before(a, b)} for b in shapes}
     waiting: list[list[str]] = [[]]
     steps = 0
@@ -123,15 +124,15 @@ def _orders(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[list[str]]:
                 f"state leaves the order of its {len(names)} layers open ({names[0]!r}, "
                 f"{names[1]!r}, ...): give order=[...], their names in the order of use"
             )
-        done = set(order)
+        used = set(order)
         for name, (fan_in, _) in reversed(list(shapes.items())):
             fits = not order or shapes[order[-1]][1] == fan_in
-            if name not in done and fits and after[name] <= done:
+            if name not in used and fits and after[name] <= used:
                 waiting.append([*order, name])
 
 
 def _before(a: str, b: str) -> bool:
-    """Whether the names differ first in a part where only numbers differ, and a has the lesser."""
+    """Whether the first different parts differ only in numbers, smaller ones in `a`."""
     for left, right in zip(a.split("."), b.split("."), strict=False):
         if left != right:
             alike = re.sub(r"\d+", "#", left) == re.sub(r"\d+", "#", right)
@@ -144,10 +145,10 @@ def _numbers_in(part: str) -> list[int]:
 
 
 def _by_numbers(shapes: Mapping[str, Any]) -> list[str]:
-    """Names in the order given, but those that differ in numbers by these."""
-    left, order = list(shapes), []
-    while left:
-        name = next(b for b in left if not any(_before(a, b) for a in left))
-        left.remove(name)
+    """Names in their order, except that names that differ only in numbers are sorted by these."""
+    remaining, order = list(shapes), []
+    while remaining:
+        name = next(b for b in remaining if not any(_before(a, b) for a in remaining))
+        remaining.remove(name)
         order.append(name)
     return order

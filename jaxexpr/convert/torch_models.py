@@ -1,4 +1,4 @@
-"""PyTorch modules as ``params``: called on points, and compared with the chain of their layers."""
+"""PyTorch modules as ``params``: evaluated at points, and compared with a chain of layers."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def from_torch(
     input_shape: int | Sequence[int] | None = None,
     call: Mapping[str, Any] | None = None,
 ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Return ``params`` of a PyTorch module that is a chain of ``torch.nn.Linear`` layers.
+    """Convert a PyTorch module that is a chain of ``torch.nn.Linear`` layers to ``params``.
 
-    As ``from_flax``: a copy of the module in float64 is called on 256 random inputs, its ``Linear``
-    layers are taken in the order of execution, and what goes into each of them is compared with
-    the activation of the one before. Casts to float32 in it leave numbers as they are. The module
-    itself is not changed. PyTorch is needed; a state dict goes to ``from_torch_state`` without it.
+    As for ``from_flax``: a float64 copy of the module is evaluated at 256 random inputs, its
+    ``Linear`` layers are taken in the order of execution, and the inputs of each are compared with
+    the activations of the previous one. Casts to float32 are ignored. The module is not changed.
+    PyTorch is required; ``from_torch_state`` converts a state dict without it.
 
     Parameters
     ----------
-    module : a ``torch.nn.Module``, in inference (``module.eval()``) if it has dropout or batch
+    module : a ``torch.nn.Module``, in inference mode (``module.eval()``) if it has dropout or batch
         normalisation. A layer may be used several times.
     readout, activation, input_shape, call : as for ``from_flax``.
 
@@ -53,7 +53,7 @@ def from_torch(
     Raises
     ------
     ValueError
-        as ``from_flax``; PyTorch that is missing.
+        as for ``from_flax``, and if PyTorch is not installed.
     """
     try:
         import torch
@@ -74,8 +74,8 @@ def from_torch(
                 f"module is in training mode ({name or 'module'}, {type(part).__name__}): call "
                 "module.eval()"
             )
-    found = _recorded_torch(module, torch, input_shape, called_with(call))
-    return chained(found, activation, readout)
+    record = _recorded_torch(module, torch, input_shape, called_with(call))
+    return chained(record, activation, readout)
 
 
 def _recorded_torch(
@@ -93,12 +93,12 @@ def _recorded_torch(
     with torch.no_grad(), _double(torch):
         shape = _checked_shape(module, torch, tried, extra)
         rows = points(int(np.prod(shape)))
-        runs, outs = [], []
+        calls_by_row, outs = [], []
         for row in rows:
-            run: list[tuple[Any, np.ndarray]] = []
-            hooks = [part.register_forward_hook(_noting(run)) for part in layers]
+            calls: list[tuple[Any, np.ndarray]] = []
+            hooks = [part.register_forward_hook(_recording(calls)) for part in layers]
             outs.append(module(torch.tensor(row).reshape(shape), **extra))
-            runs.append(run)
+            calls_by_row.append(calls)
             for hook in hooks:
                 hook.remove()
         again = [module(torch.tensor(row).reshape(shape), **extra) for row in rows]
@@ -112,13 +112,13 @@ def _recorded_torch(
             "module answers the same input differently each time: call module.eval(), which leaves "
             "dropout out"
         )
-    used = [part for part, _ in runs[0]]
-    if any([part for part, _ in run] != used for run in runs):
+    used = [part for part, _ in calls_by_row[0]]
+    if any([part for part, _ in calls] != used for calls in calls_by_row):
         raise ValueError(f"module uses other layers for other inputs: {WRITTEN}")
     products = []
     for number, part in enumerate(used):
         name, weights = names[part], part.weight.detach().numpy().T
-        inputs = np.stack([run[number][1] for run in runs])
+        inputs = np.stack([calls[number][1] for calls in calls_by_row])
         if inputs.shape[1] != weights.shape[0]:
             raise ValueError(f"module applies {name!r} to several vectors at once: {WRITTEN}")
         outputs = weights.shape[1]
@@ -126,14 +126,14 @@ def _recorded_torch(
         uses = sum(other is part for other in used[:number])
         name = f"{name} (use {uses + 1})" if uses else name
         products.append(Product(name, weights, inputs, [(np.ones(outputs), bias)]))
-    held = {id(value) for part in used for value in part.parameters()}
-    left = [name for name, value in module.named_parameters() if id(value) not in held]
+    used_ids = {id(value) for part in used for value in part.parameters()}
+    unused = [name for name, value in module.named_parameters() if id(value) not in used_ids]
     output = np.stack([out.detach().numpy().ravel() for out in outs])
-    return Recorded(rows, output, products, left, otherwise=WRITTEN)
+    return Recorded(rows, output, products, unused, otherwise=WRITTEN)
 
 
 def _double(torch: ModuleType) -> AbstractContextManager[object]:
-    """Return a context in which casts to a narrower type leave float64 numbers as they are."""
+    """Return a context in which casts of float64 tensors to a narrower type have no effect."""
     mode: Any = torch.overrides.TorchFunctionMode
 
     class Double(mode):
@@ -152,13 +152,13 @@ def _double(torch: ModuleType) -> AbstractContextManager[object]:
     return Double()
 
 
-def _noting(
-    run: list[tuple[Any, np.ndarray]],
+def _recording(
+    calls: list[tuple[Any, np.ndarray]],
 ) -> Callable[[torch.nn.Module, tuple[torch.Tensor, ...], torch.Tensor], None]:
-    """Return a hook that notes a layer and what it was given."""
+    """Return a hook that records a layer and its inputs."""
 
-    def note(part: torch.nn.Module, given: tuple[torch.Tensor, ...], out: torch.Tensor) -> None:
-        run.append((part, given[0].detach().numpy().copy().ravel()))
+    def note(part: torch.nn.Module, inputs: tuple[torch.Tensor, ...], out: torch.Tensor) -> None:
+        calls.append((part, inputs[0].detach().numpy().copy().ravel()))
 
     return note
 
@@ -169,12 +169,12 @@ def _checked_shape(
     tried: Sequence[tuple[int, ...]],
     extra: Mapping[str, Any],
 ) -> tuple[int, ...]:
-    """The first shape of an input with which the module can be called."""
+    """The first shape of an input that the module accepts."""
     failure: Exception | None = None
     for shape in tried:
         try:
             module(torch.zeros(shape, dtype=torch.float64), **extra)
-        except Exception as error:  # whatever a user's module says of a wrong input
+        except Exception as error:  # any error of a user's module for a wrong input
             failure = failure or error
             continue
         return shape

@@ -1,9 +1,9 @@
-"""A JAX model on some points, step by step: its products with matrices of weights.
+"""Evaluate a JAX model at points, recording its products with matrices of weights.
 
-Every step of the model's jaxpr is carried out on all points at once. Numbers that depend on the
-input are float64 throughout: where the model rounds them to less, they are left as they are, so
-that the model is compared as a function over the reals. Numbers that do not depend on the input
-(parameters, and what is made of them alone) are computed as the model does it.
+Every equation of the model's jaxpr is evaluated at all points at once. Numbers that depend on the
+input are float64 throughout: casts to lower precision are ignored, so that the model is treated as
+a function over the reals. Numbers that do not depend on the input (parameters, and functions of
+them alone) are computed as in the model.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from jaxexpr.convert.arrays import OTHERWISE
 from jaxexpr.convert.chain import Product
 from jaxexpr.exact.functions.evaluator import CALLS, array_of
 
-# Steps that leave the entries and their order alone, if they leave their number.
+# Primitives that change only the shape, if they keep the number of entries.
 RESHAPES = ("reshape", "squeeze", "broadcast_in_dim", "expand_dims", "copy")
-# Steps on floating numbers that NumPy does as well, without a compilation for each shape.
+# Elementwise primitives computed in NumPy, without a compilation for each shape.
 ENTRYWISE: Mapping[str, Callable[..., Any]] = {
     "add": np.add,
     "sub": np.subtract,
@@ -42,7 +42,7 @@ ENTRYWISE: Mapping[str, Callable[..., Any]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Fixed:
-    """What does not depend on the input, and the names of the parameters that it is made of."""
+    """A value that does not depend on the input, and the names of its parameters."""
 
     value: Any
     origins: frozenset[str] = frozenset()
@@ -50,7 +50,7 @@ class Fixed:
 
 @dataclasses.dataclass(frozen=True)
 class TracedImage:
-    """``scale * product + shift``, entry by entry, of the product of this number."""
+    """``scale * product + shift``, entry by entry, of the product with this index."""
 
     product: int
     scale: np.ndarray
@@ -59,18 +59,18 @@ class TracedImage:
 
 @dataclasses.dataclass(frozen=True)
 class Live:
-    """What depends on the input, ``(rows,) + shape``; and which product it is an image of."""
+    """A value that depends on the input, ``(rows,) + shape``; and its affine form, if known."""
 
     value: Any
     image: TracedImage | None = None
 
 
 class Trace:
-    """The steps of a model.
+    """Evaluates a model's jaxpr and records its products.
 
     Attributes
     ----------
-    origins : names of the parameters that made the weights of products, and their biases.
+    origins : names of the parameters used in the weights and biases of products.
     narrow : whether the model itself rounds values that depend on the input to less than float64.
     """
 
@@ -89,19 +89,19 @@ class Trace:
         self, jaxpr: core.Jaxpr, consts: Sequence[Any], arguments: Sequence[Fixed | Live]
     ) -> list[Fixed | Live]:
         """Return the outputs of a jaxpr."""
-        known: dict[core.Var, Fixed | Live]
-        known = dict(zip(jaxpr.constvars, map(Fixed, consts), strict=True))
-        known |= zip(jaxpr.invars, arguments, strict=True)
+        values: dict[core.Var, Fixed | Live]
+        values = dict(zip(jaxpr.constvars, map(Fixed, consts), strict=True))
+        values |= zip(jaxpr.invars, arguments, strict=True)
 
         def read(atom: core.Literal | core.Var) -> Fixed | Live:
             if isinstance(atom, core.Literal):
                 return Fixed(np.asarray(atom.val, array_of(atom).dtype))
-            return known[atom]
+            return values[atom]
 
         for equation in jaxpr.eqns:
-            made = self._step(equation, [read(atom) for atom in equation.invars])
-            for variable, value in zip(equation.outvars, made, strict=True):
-                known[variable] = value
+            outputs = self._step(equation, [read(atom) for atom in equation.invars])
+            for variable, value in zip(equation.outvars, outputs, strict=True):
+                values[variable] = value
                 dtype = array_of(variable).dtype
                 if isinstance(value, Live) and _floats(dtype) and dtype.itemsize < 8:
                     self.narrow = True
@@ -137,7 +137,7 @@ class Trace:
         return [Live(outs[0], self._imaged(name, inputs, outs[0]))] + [Live(o) for o in outs[1:]]
 
     def _applied(self, equation: core.JaxprEqn, inputs: list[Any]) -> list[Any]:
-        """Outputs of a step on the rows; floating numbers are float64."""
+        """Outputs of an equation on the rows; floating numbers are float64."""
         name, params = equation.primitive.name, dict(equation.params)
         shape = array_of(equation.outvars[0]).shape
         if name == "reduce_precision":
@@ -167,9 +167,9 @@ class Trace:
     def _product(self, numbers: tuple[Any, Any], inputs: list[Any]) -> Product | None:
         """Record the product of a vector with a matrix; None for any other product."""
         (sums, batches), live = numbers, int(isinstance(inputs[1], Live))
-        mine, other = sums[live], sums[1 - live]
+        live_axes, constant_axes = sums[live], sums[1 - live]
         shape, constant = inputs[live].value.shape[1:], inputs[1 - live]
-        fan_in = math.prod(shape[i] for i in mine)
+        fan_in = math.prod(shape[i] for i in live_axes)
         if batches[0] or fan_in != math.prod(shape):
             if constant.origins:
                 raise ValueError(
@@ -178,9 +178,13 @@ class Trace:
                 )
             return None
         matrix = np.asarray(constant.value).astype(np.float64)
-        free = [i for i in range(matrix.ndim) if i not in other]
-        weights = matrix.transpose(*other, *free).reshape(fan_in, -1)
-        order = [0, *(i + 1 for i in mine), *(i + 1 for i in range(len(shape)) if i not in mine)]
+        free = [i for i in range(matrix.ndim) if i not in constant_axes]
+        weights = matrix.transpose(*constant_axes, *free).reshape(fan_in, -1)
+        order = [
+            0,
+            *(i + 1 for i in live_axes),
+            *(i + 1 for i in range(len(shape)) if i not in live_axes),
+        ]
         rows = np.asarray(inputs[live].value).transpose(order).reshape(-1, fan_in)
         self.origins |= constant.origins
         product = Product(self._named(constant.origins), weights, rows, ())
@@ -189,7 +193,7 @@ class Trace:
         return product
 
     def _unchanged(self, product: Product) -> TracedImage:
-        """The last product itself, as an image of itself."""
+        """The last product as its own affine form, with scale 1 and shift 0."""
         one, zero = np.ones(product.weights.shape[1]), np.zeros(product.weights.shape[1])
         return self._added(TracedImage(len(self._products) - 1, one, zero), one, zero)
 
@@ -202,12 +206,12 @@ class Trace:
     def _imaged(
         self, name: str, inputs: list[Any], out: np.ndarray | jax.Array
     ) -> TracedImage | None:
-        """Follow the image of a product through a bias, a constant factor, another shape."""
-        places = [i for i, x in enumerate(inputs) if isinstance(x, Live) and x.image is not None]
-        if len(places) != 1 or len([x for x in inputs if isinstance(x, Live)]) != 1:
+        """Update the affine form of a product after a bias, a constant factor, or a reshape."""
+        positions = [i for i, x in enumerate(inputs) if isinstance(x, Live) and x.image is not None]
+        if len(positions) != 1 or len([x for x in inputs if isinstance(x, Live)]) != 1:
             return None
-        place = places[0]
-        image = inputs[place].image
+        position = positions[0]
+        image = inputs[position].image
         scale, shift = image.scale, image.shift
         if not _floats(out.dtype) or math.prod(out.shape[1:]) != scale.size:
             return None
@@ -215,17 +219,17 @@ class Trace:
             return None if inputs[0].image is None else image
         if name == "neg":
             return self._added(image, -scale, -shift)
-        if name not in ("add", "sub", "mul", "div") or (name == "div" and place == 1):
+        if name not in ("add", "sub", "mul", "div") or (name == "div" and position == 1):
             return None
-        other = inputs[1 - place]
+        other = inputs[1 - position]
         constant = np.broadcast_to(np.asarray(other.value, np.float64), out.shape[1:]).ravel()
         if name in ("add", "sub"):
             self.origins |= other.origins
             if name == "add":
                 return self._added(image, scale, shift + constant)
-            sign = 1 if place == 0 else -1
+            sign = 1 if position == 0 else -1
             return self._added(image, sign * scale, sign * (shift - constant))
-        if other.origins:  # a factor that is learned is a layer of its own
+        if other.origins:  # a learned factor is a separate layer
             return None
         factor = constant if name == "mul" else 1 / constant
         return self._added(image, scale * factor, shift * factor)
@@ -235,7 +239,7 @@ class Trace:
         return TracedImage(image.product, scale, shift)
 
     def _scan(self, params: Mapping[str, Any], inputs: list[Any]) -> list[Any]:
-        """A loop of a fixed number of rounds, round by round."""
+        """A loop of a fixed number of iterations, one after the other."""
         jaxpr, consts = _opened_equation(params["jaxpr"])
         fixed, carried = params["num_consts"], params["num_carry"]
         carry = inputs[fixed : fixed + carried]

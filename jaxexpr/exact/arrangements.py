@@ -1,7 +1,7 @@
-"""Layers as arrangements of hyperplanes, of which constructions are built.
+"""Layers as arrangements of hyperplanes: the parts of constructions.
 
-A layer is ``(W, b)``, ``h = x @ W + b``: unit i is active on one side of its hyperplane. Here are
-arrangements of which the regions, or enough of them, are known.
+A layer is ``(W, b)``, ``h = x @ W + b``: unit i is active on one side of its hyperplane. For the
+arrangements of this module the regions, or enough of them, are known.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ Layer = tuple[Array, Array]
 
 @explained
 def general_position(units: int, dim: int) -> Layer:
-    """Return a layer whose hyperplanes are in general position, all regions within reach.
+    """Return a layer whose hyperplanes are in general position, with all regions near the origin.
 
     Every region meets the open cube (-1, 1)^dim. With more units than dimensions each region has
     an active unit, and no weight is 0.
 
     The hyperplane of unit i holds the monic polynomials of degree `dim` that vanish at a node t_i,
     the point being their other coefficients: a polynomial has at most `dim` roots, so no more
-    hyperplanes meet in a point, and any `dim` of them do. Signs of units alternate along the
-    nodes: a region without active unit would be a polynomial with too many roots.
+    hyperplanes meet in a point, and any `dim` of them meet in one. Signs of units alternate along
+    the nodes: a region without active unit would be a polynomial with too many roots.
 
     Parameters
     ----------
-    units, dim : at least as many units as dimensions.
+    units, dim : numbers of units and of dimensions, ``units >= dim``.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def general_position(units: int, dim: int) -> Layer:
 
 @explained
 def consecutive(units: int) -> Layer:
-    """Return a layer on R^2 in which every run of consecutive units is the active set of a region.
+    """Return a layer on R^2 where each group of consecutive units is the active set of a region.
 
     Pascanu et al. 2013, Proposition 4, with lines tangent to a parabola: unit t has pre-activation
     ``x_1 t + x_2 - t^2``, t = 0, 1, ..., units - 1. At ``x = (a + b, -a b)`` that is
@@ -102,16 +102,16 @@ class Grouped(NamedTuple):
 
 
 def grouped(n: int, width: int) -> Grouped:
-    """Return a layer of which every group of n consecutive units is the active set of a cell.
+    """Return a layer with disjoint groups of n consecutive units, each the active set of a region.
 
-    ``consecutive``, tilted so that each group has full rank n. Raises ValueError as
-    ``general_position``, and for n = 1, where no unit is active alone between two others.
+    ``consecutive``, tilted so that each group has full rank n. Raises ValueError for n = 1, where
+    no unit is active alone between two others, and for a width below n.
     """
     if n < 2 or width < n:
         raise ValueError(f"n={n}, width={width}: give n >= 2 and a width of at least n")
     p = width // n
-    # Where a group's lines meet and where its cell is entered must differ in every coordinate:
-    # the nodes are placed so that the one difference that depends on them stays away from 0.
+    # The point where a group's lines meet and the point `at` in its region must differ in every
+    # coordinate: the nodes are chosen so that the difference that depends on them is not near 0.
     left, right = 0.25, 0.75
     slope = n - 2 + right - left
     t = np.arange(width) - width // 2 + left * (n - 1 + right) / slope + 0.5
@@ -124,10 +124,10 @@ def grouped(n: int, width: int) -> Grouped:
     at = np.zeros((p, n))
     at[:, 0], at[:, 1] = a + b, -a * b
     members = starts[:, None] + np.arange(n)
-    blocks = V[:, members].transpose(1, 0, 2)  # (p, n, n), a column a unit
+    blocks = V[:, members].transpose(1, 0, 2)  # (p, n, n), one column for each unit
     corner = -np.linalg.solve(blocks.transpose(0, 2, 1), d[members][..., None])[..., 0]
     arm = at - corner
-    # Shrunk by `ratio`, box i keeps off every hyperplane of the layer.
+    # Shrunk by `ratio`, box i meets no hyperplane of the layer.
     ratio = np.max(np.abs(arm) @ np.abs(V) / np.abs(at @ V + d)) / 0.9
     box = np.abs(arm) / ratio
     low, high = (at - box).min(axis=0), (at + box).max(axis=0)
@@ -141,7 +141,7 @@ def grouped(n: int, width: int) -> Grouped:
 
 
 def absorbed(layers: list[Layer], readouts: list[Layer]) -> tuple[Layer, ...]:
-    """Layers on the coordinates y, each readout ``y = z @ U + c`` absorbed by the layer above."""
+    """Layers on the coordinates y, each readout ``y = z @ U + c`` merged into the next layer."""
     params = [layers[0]]
     for (V, d), (U, c) in zip(layers[1:], readouts, strict=True):
         params.append((U @ V, c @ V + d))
@@ -149,12 +149,12 @@ def absorbed(layers: list[Layer], readouts: list[Layer]) -> tuple[Layer, ...]:
 
 
 def arrangement_regions(units: int, dim: int) -> int:
-    """Regions of hyperplanes in general position."""
+    """Number of regions of hyperplanes in general position."""
     return sum(math.comb(units, i) for i in range(dim + 1))
 
 
 def wide_sizes(n_in: int, widths: Iterable[int]) -> tuple[int, tuple[int, ...]]:
-    """Return checked sizes of a network that has as many units as inputs in every layer."""
+    """Return checked sizes of a network with at least as many units as inputs in every layer."""
     n_in, sizes = checks.network_sizes(n_in, widths)
     for i, n in enumerate(sizes):
         if n < n_in:

@@ -1,9 +1,9 @@
-"""ReLU networks built to have many regions, each with its known counts.
+"""ReLU networks constructed to have many regions, with their known counts.
 
-Every construction puts layers of rectifiers one on another, each followed by a linear map to n_in
-coordinates that the next layer absorbs. A layer *folds*: it maps several pieces of its input onto
-one and the same set, so that whatever is above is repeated on each of them. The last layer is an
-arrangement in general position, repeated on every piece.
+Every construction is a stack of ReLU layers, each followed by a linear map to n_in coordinates that
+is multiplied into the next layer. A layer *folds*: it maps several sets of its input space onto the
+same set, so that the layers above are repeated on each of them. The last layer is an arrangement in
+general position, repeated on every such set.
 
 ======================  =====================================  ==================================
 function                from                                   activation regions
@@ -17,7 +17,7 @@ folding                 the folding layers alone               ``2^(L n_0)``
 
 Linear regions are those of the last hidden layer's output (or of a generic linear map of it):
 maximal connected sets, within the domain of the count, on which its Jacobian is constant.
-The arrangements are in ``arrangements``.
+The arrangements are those of ``arrangements``.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ FINEST = 1e-9
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Construction:
-    """A network, where its regions are counted, and how many there are.
+    """A network with the domain and the numbers of its regions.
 
     Attributes
     ----------
     params : ``(W, b)`` of each hidden layer, NumPy float64, ``h = z @ W + b``.
-    boxes : ``(boxes, 2, n_in)``, lower and upper corners: the domain of the counts, boxes without
-        a common point.
-    activation_regions : cells of constant pattern that meet the inside of the domain.
-    linear_regions : maximal connected sets in the domain on which the Jacobian of the last hidden
-        layer is constant.
-    everywhere : whether both counts hold in all of R^n_in too.
-    readout : ``(U, c)``: what the folding layers compute is ``z @ U + c`` of the last layer;
+    boxes : ``(boxes, 2, n_in)``, lower and upper corners: the domain of the counts is the union of
+        these disjoint boxes.
+    activation_regions : number of regions of constant pattern that meet the interior of the domain.
+    linear_regions : number of maximal connected sets in the domain on which the Jacobian of the
+        last hidden layer is constant.
+    everywhere : whether both counts also hold in all of R^n_in.
+    readout : ``(U, c)``: the folded coordinates are ``z @ U + c`` of the last layer z;
         ``None`` where the last layer is an arrangement.
     """
 
@@ -77,7 +77,7 @@ class Construction:
 
     @property
     def box(self) -> tuple[Array, Array]:
-        """``(low, high)`` of a domain that is one box; ValueError if it is several."""
+        """``(low, high)`` of a domain that is one box; raises ValueError for several boxes."""
         if len(self.boxes) != 1:
             raise ValueError(f"the domain is {len(self.boxes)} boxes: use boxes")
         return self.boxes[0, 0], self.boxes[0, 1]
@@ -85,11 +85,11 @@ class Construction:
 
 @explained
 def folding(n_in: int, depth: int) -> Construction:
-    """Fold every coordinate in every layer: ``y -> 2 |y| - 1``, built of two rectifiers each.
+    """Fold every coordinate in every layer: ``y -> 2 |y| - 1``, by two ReLU units each.
 
     `depth` layers of ``2 n_in`` units, ``relu(y_j)`` and ``relu(-y_j)``: ``2^(depth n_in)`` regions
-    of both kinds, in [-1, 1]^n_in as in all of the space. The two units of a pair share their
-    boundary: a trial of exact counters.
+    of both kinds, both in [-1, 1]^n_in and in the whole space. The two units of a pair share their
+    boundary: a degenerate case to test exact counts.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def pascanu2013_folding(n_in: int, depth: int) -> Construction:
 
     `depth` layers of ``2 n_in`` units: the last is ``general_position``, the others fold. It has
     ``2^((depth - 1) n_in) sum_{i <= n_in} C(2 n_in, i)`` regions of both kinds in [-1, 1]^n_in, and
-    no more in all of the space: every folded piece covers the whole arrangement.
+    no more in the whole space: every folded set covers the whole arrangement.
 
     Raises
     ------
@@ -138,12 +138,12 @@ def pascanu2013_folding(n_in: int, depth: int) -> Construction:
 def montufar2014(n_in: int, widths: Iterable[int]) -> Construction:
     """Zigzags below an arrangement: Montufar et al. 2014, Theorem 4.
 
-    Layer l < L folds each coordinate of [0, 1]^n_in into ``p_l = floor(n_l / n_in)`` pieces, by
+    Layer l < L folds each coordinate of [0, 1]^n_in into ``p_l = floor(n_l / n_in)`` segments, by
     ``relu(p y) - 2 relu(p y - 1) + 2 relu(p y - 2) - ...``; units beyond ``p_l n_in`` are never
     active. In [0, 1]^n_in there are ``prod_{l < L} p_l^n_in sum_{i <= n_in} C(n_L, i)`` activation
     regions, and as many linear ones if ``n_L > n_in``. With ``n_L = n_in`` the last layer is
-    ``y_j > 1/2`` and the network a product of its coordinates, ``N = prod p_l`` pieces in each;
-    where it is closed pieces join: ``(2 N - floor((N - 1) / 2))^n_in`` linear regions.
+    ``y_j > 1/2`` and each coordinate is folded separately, into ``N = prod p_l`` segments; segments
+    join where its unit is inactive: ``(2 N - floor((N - 1) / 2))^n_in`` linear regions.
 
     Parameters
     ----------
@@ -161,26 +161,26 @@ def montufar2014(n_in: int, widths: Iterable[int]) -> Construction:
     (18, 18)
     """
     n_in, widths = wide_sizes(n_in, widths)
-    layers, readouts, pieces = [], [], 1
+    layers, readouts, segments = [], [], 1
     for width in widths[:-1]:
         p = width // n_in
-        used = p * n_in
+        active = p * n_in
         steps = np.arange(p, dtype=np.float64)
         V, d = np.zeros((n_in, width)), np.full(width, -1.0)
-        V[:, :used], d[:used] = (
+        V[:, :active], d[:active] = (
             np.kron(np.eye(n_in), np.full((1, p), float(p))),
             -np.tile(steps, n_in),
         )
         U = np.zeros((width, n_in))
-        U[:used] = np.kron(np.eye(n_in), np.where(steps == 0, 1.0, 2 * (-1) ** steps)[:, None])
+        U[:active] = np.kron(np.eye(n_in), np.where(steps == 0, 1.0, 2 * (-1) ** steps)[:, None])
         layers.append((V, d))
         readouts.append((U, np.zeros(n_in)))
-        pieces *= p
+        segments *= p
     V, d = general_position(widths[-1], n_in)
     layers.append((2 * V, d - V.sum(axis=0)))  # from [0, 1] to [-1, 1]
-    count = linear = pieces**n_in * arrangement_regions(widths[-1], n_in)
+    count = linear = segments**n_in * arrangement_regions(widths[-1], n_in)
     if widths[-1] == n_in:
-        linear = (2 * pieces - (pieces - 1) // 2) ** n_in
+        linear = (2 * segments - (segments - 1) // 2) ** n_in
     return Construction(absorbed(layers, readouts), _cube(0.0, n_in), count, linear)
 
 
@@ -188,10 +188,11 @@ def montufar2014(n_in: int, widths: Iterable[int]) -> Construction:
 def sawtooth(depth: int) -> Construction:
     """Build the sawtooth of Telgarsky 2015: 2 units a layer, ``2^depth`` pieces on [0, 1].
 
-    Each layer is the tent ``y -> relu(2 y) - relu(4 y - 2)``, the readout ``(1, -1)`` of the last
-    its sawtooth of ``2^(depth - 1)`` teeth. ``2^depth`` regions of both kinds in [0, 1]. Where a
-    tooth ends at 0, the first unit of the next layer touches its boundary without crossing it.
-    ``noisy`` puts noise on its weights, which destroys most pieces (Hanin & Rolnick 2019, Fig. 3).
+    Each layer is the tent ``y -> relu(2 y) - relu(4 y - 2)``; the readout ``(1, -1)`` of the last
+    one gives a sawtooth of ``2^(depth - 1)`` teeth. There are ``2^depth`` regions of both kinds in
+    [0, 1]. Where a tooth ends at 0, the first unit of the next layer touches its boundary without
+    crossing it.
+    ``noisy`` adds noise to its weights, which destroys most pieces (Hanin & Rolnick 2019, Fig. 3).
 
     Raises
     ------
@@ -225,7 +226,7 @@ def noisy(
 
     Returns
     -------
-    ``(W, b)`` of each layer, NumPy float64. The counts of the construction hold no longer.
+    ``(W, b)`` of each layer, NumPy float64. The counts of the construction do not apply to them.
 
     Raises
     ------
@@ -250,8 +251,8 @@ def noisy(
                 np.asarray(jax.random.normal(k, array.shape, jnp.float64))
                 for k, array in zip(keys, arrays, strict=True)
             ]
-    moved = [array + float(scale) * draw for array, draw in zip(arrays, draws, strict=True)]
-    return tuple(zip(moved[::2], moved[1::2], strict=True))
+    noisy_arrays = [array + float(scale) * draw for array, draw in zip(arrays, draws, strict=True)]
+    return tuple(zip(noisy_arrays[::2], noisy_arrays[1::2], strict=True))
 
 
 @explained
@@ -260,13 +261,13 @@ def pascanu2013(n_in: int, widths: Iterable[int]) -> Construction:
 
     Layer l < L is ``consecutive``, tilted to have full rank. In ``p_l = floor(n_l / n_in)`` of its
     cells exactly one group of n_in units is active; the groups are disjoint, so the next layer can
-    map a box in each of these cells onto the same cube by a map of its own. On the
-    ``prod_{l < L} p_l`` boxes that arrive there, the arrangement of the last layer is repeated:
-    ``prod_{l < L} p_l sum_{i <= n_in} C(n_L, i)`` regions of both kinds in these boxes. Outside of
-    them there are more.
+    map a box in each of these cells onto the same cube by a separate affine map. On the
+    ``prod_{l < L} p_l`` boxes mapped to this cube, the arrangement of the last layer is repeated:
+    ``prod_{l < L} p_l sum_{i <= n_in} C(n_L, i)`` regions of both kinds in these boxes. There
+    are more outside of them.
 
-    The parabola for the paper's circles, and boxes for its balls, keep numbers moderate; still the
-    boxes shrink exponentially with the depth.
+    A parabola replaces the paper's circles, and boxes its balls, for moderate numbers; the boxes
+    still shrink exponentially with the depth.
 
     Parameters
     ----------
@@ -290,12 +291,12 @@ def pascanu2013(n_in: int, widths: Iterable[int]) -> Construction:
             "n_in=1: the construction needs 2 inputs or more; use montufar2014, which reaches the "
             "same number"
         )
-    chosen = [grouped(n_in, width) for width in widths[:-1]]
+    groups = [grouped(n_in, width) for width in widths[:-1]]
     boxes = math.prod(width // n_in for width in widths[:-1])
     if boxes > MOST_BOXES:
         raise ValueError(f"widths={checks.shown(widths)} make {boxes} boxes: give fewer layers")
     centre, half = np.zeros((1, n_in)), np.ones((1, n_in))
-    for group in reversed(chosen):
+    for group in reversed(groups):
         centre = (group.centre[:, None] + centre * group.stretch[:, None]).reshape(-1, n_in)
         half = (half * np.abs(group.stretch)[:, None]).reshape(-1, n_in)
     if half.min() < FINEST:
@@ -303,8 +304,8 @@ def pascanu2013(n_in: int, widths: Iterable[int]) -> Construction:
             f"widths={checks.shown(widths)}: the boxes shrink to {half.min():.1e}, too small for "
             "float64; give fewer layers or units"
         )
-    layers = [group.layer for group in chosen] + [general_position(widths[-1], n_in)]
-    params = absorbed(layers, [group.readout for group in chosen])
+    layers = [group.layer for group in groups] + [general_position(widths[-1], n_in)]
+    params = absorbed(layers, [group.readout for group in groups])
     domain = np.stack([centre - half, centre + half], axis=1)
     count = boxes * arrangement_regions(widths[-1], n_in)
     return Construction(params, domain, count, count)

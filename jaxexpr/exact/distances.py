@@ -7,20 +7,20 @@ gradients taken at x, the distance to the nearest boundary of any unit of any la
 
 over the units whose gradient is not zero (Hanin & Rolnick 2019, section 3.2, for ReLU).
 
-*Why this is exact*, although the formula only knows the cell that x is in. Let d be the minimum,
-and continue the h_j affinely from x's cell to all of R^n: the formula is about these continuations.
+*Why this is exact*, although the formula only uses the region that contains x. Let d be the
+minimum, and continue the h_j affinely from x's region to R^n: the formula uses these continuations.
 
 - No boundary is nearer. Walk from x along any ray. Until the first boundary is met the pattern is
   that of x, so every h_j equals its continuation; the continuation of the unit met first reaches
   its breakpoint there, and it has a zero no nearer than d. (A unit of gradient zero is constant as
   long as the pattern lasts, so it is not met first.)
 - d is attained. Let p be the foot of the perpendicular from x on the nearest hyperplane, that of
-  unit j. The points between x and p are nearer than d, so by the first part they are in x's cell,
-  and so in the closed cell is p: h_j and its continuation agree at p, where h_j is on its
+  unit j. The points between x and p are nearer than d, so by the first part they are in x's
+  region, and p is in its closure: h_j and its continuation agree at p, where h_j equals its
   breakpoint.
 
-A boundary of the *function* (where its gradient changes) is an activation boundary, not the other
-way round: the distance to the nearest one of the function is at least as large.
+A boundary of the *function* (where its gradient changes) is an activation boundary; the converse
+is false, so the distance to the nearest one of the function is at least as large.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from jaxexpr.exact.along_curves.supported import exact_activation
 from jaxexpr.params import Params, checked_params, precision_of
 
 ROUNDINGS = 64
-ENTRIES = 2**23  # numbers in the gradients of all points that are held at once
+ENTRIES = 2**23  # numbers in the gradients of all points of a block
 
 
 class Nearest(NamedTuple):
@@ -54,8 +54,8 @@ class Nearest(NamedTuple):
 
     Attributes
     ----------
-    distance : to it, ``(...)``; inf if no unit has a gradient.
-    layer : number of the layer whose boundary it is, 1 the first, ``(...)``, int32.
+    distance : distance to it, ``(...)``; inf if all gradients are zero.
+    layer : number of its layer, counted from 1, ``(...)``, int32.
     unit : index of the unit in that layer, ``(...)``, int32. Both are -1 if there is none.
     """
 
@@ -71,33 +71,33 @@ def distance_to_boundary(
     """Exact distance from points to the nearest *activation* boundary of any unit.
 
     ``min |h_j(x) - c| / |grad h_j(x)|`` over the breakpoints c of all units of all layers whose
-    gradient is not zero; exact for every piecewise linear activation, see above.
+    gradient is not zero; exact for every piecewise linear activation (proof: module docstring).
 
     Parameters
     ----------
     params : ``(W, b)`` of each hidden layer, W ``(fan_in, fan_out)``, b ``(fan_out,)``,
-        ``h = z @ W + b``. NumPy float64 is computed in float64 whatever JAX's global flag says
-        (inside another trace that flag rules). Or with a leading axis in every array: many
-        networks, the points in each of them.
+        ``h = z @ W + b``. NumPy float64 is computed in float64 whatever JAX's global flag is
+        (inside another trace that flag applies). With a leading axis in every array: many
+        networks, each evaluated at all points.
     x : points, ``(..., n_in)``.
     activation : piecewise linear.
 
     Returns
     -------
-    ``(...)``, of many networks ``(E, ...)``: 0 for a point on a boundary, inf where no unit has a
-    gradient. JAX arrays if `x` or `params` hold any (then it works under jit, vmap and grad),
+    ``(...)``, for many networks ``(E, ...)``: 0 for a point on a boundary, inf where all gradients
+    are zero. JAX arrays if `x` or `params` contain any (then it works under jit, vmap and grad),
     otherwise NumPy.
 
     Raises
     ------
     ValueError
-        for bad parameters (with the layer), points of another space, NaN or infinite entries, a
-        smooth activation.
+        for invalid parameters (the message names the layer), points of another dimension, NaN or
+        infinite entries, a smooth activation.
 
     Notes
     -----
-    Gradients of all units are carried forward, in coordinates of the first layer's row space where
-    that is smaller (it changes no norm), for as many points at once as fit in about 2^23 numbers.
+    Gradients of all units are computed in forward mode, in coordinates of the first layer's row
+    space where that is smaller (norms are the same), in blocks of points of about 2^23 numbers.
     A gradient within 64 rounding errors of zero counts as zero.
 
     Examples
@@ -113,15 +113,20 @@ def distance_to_boundary(
 def nearest_boundary(
     params: Params, x: ArrayLike, activation: str | Activation = "relu"
 ) -> Nearest:
-    """The nearest activation boundary of each point: its distance, and whose it is.
+    """The nearest activation boundary of each point: its distance, layer and unit.
 
-    Parameters and errors are those of ``distance_to_boundary``, and so is the type of the arrays.
+    Parameters and the type of the returned arrays are those of ``distance_to_boundary``.
+
+    Raises
+    ------
+    ValueError
+        as for ``distance_to_boundary``.
 
     Examples
     --------
     >>> W, b = np.array([[3.0, 0.0], [4.0, 1.0]]), np.array([0.0, -1.0])
-    >>> found = nearest_boundary(((W, b),), [1.0, 0.5])
-    >>> float(found.distance), int(found.layer), int(found.unit)
+    >>> nearest = nearest_boundary(((W, b),), [1.0, 0.5])
+    >>> float(nearest.distance), int(nearest.layer), int(nearest.unit)
     (0.5, 1, 1)
     """
     params, phi = checked_params(params, networks=True), exact_activation(activation)
@@ -138,20 +143,20 @@ def nearest_boundary(
     if any(checks.is_traced(leaf) for leaf in leaves):
         dtype = jax.dtypes.canonicalize_dtype(precision_of(params))
         params, first, x = _cast(params, first, x, dtype)
-        found = (_in_each if many else _nearest)(params, first, x, phi)
+        nearest = (_in_each if many else _nearest)(params, first, x, phi)
     else:
         dtype = np.dtype(precision_of(params))
         with precision(dtype.name):
             params, first, x = _cast(params, first, x, dtype)
             if many:
-                found = on_cores(
-                    lambda own: _compiled_each(own[0], own[1], x, phi), (params, first)
+                nearest = on_cores(
+                    lambda network: _compiled_each(network[0], network[1], x, phi), (params, first)
                 )
             else:
-                found = _compiled(params, first, x, phi)
+                nearest = _compiled(params, first, x, phi)
     if not any(isinstance(leaf, jax.Array) for leaf in leaves):
-        found = Nearest(*(np.asarray(part) for part in found))
-    return found
+        nearest = Nearest(*(np.asarray(part) for part in nearest))
+    return nearest
 
 
 def _first(weights: np.ndarray | jax.Array) -> np.ndarray | jax.Array:
@@ -171,27 +176,27 @@ def _nearest(params: Params, first: jax.Array, x: jax.Array, phi: Activation) ->
     points = x.reshape(-1, x.shape[-1])
     count = len(points)
     per_point = first.shape[0] * max(w.shape[1] for w, _ in params)
-    chunk = min(count, max(1, ENTRIES // per_point))
-    chunks = math.ceil(count / chunk)
-    if chunks == 1:
-        found = _chunk(params, first, points, phi)
+    size = min(count, max(1, ENTRIES // per_point))
+    blocks = math.ceil(count / size)
+    if blocks == 1:
+        nearest = _block(params, first, points, phi)
     else:
-        padding = jnp.broadcast_to(points[-1:], (chunks * chunk - count, x.shape[-1]))
-        points = jnp.concatenate([points, padding]).reshape(chunks, chunk, x.shape[-1])
-        found = lax.map(lambda part: _chunk(params, first, part, phi), points)
-    return Nearest(*(part.reshape(-1)[:count].reshape(x.shape[:-1]) for part in found))
+        padding = jnp.broadcast_to(points[-1:], (blocks * size - count, x.shape[-1]))
+        points = jnp.concatenate([points, padding]).reshape(blocks, size, x.shape[-1])
+        nearest = lax.map(lambda block: _block(params, first, block, phi), points)
+    return Nearest(*(block.reshape(-1)[:count].reshape(x.shape[:-1]) for block in nearest))
 
 
 def _in_each(params: Params, first: jax.Array, x: jax.Array, phi: Activation) -> Nearest:
-    """As ``_nearest``, in one network after the other; leading axis of `params` and `first`."""
-    return lax.map(lambda own: _nearest(own[0], own[1], x, phi), (params, first))
+    """As ``_nearest``, for each network, the leading axis of `params` and `first`."""
+    return lax.map(lambda network: _nearest(network[0], network[1], x, phi), (params, first))
 
 
 _compiled = jax.jit(_nearest, static_argnums=3)
 _compiled_each = jax.jit(_in_each, static_argnums=3)
 
 
-def _chunk(params: Params, first: jax.Array, x: jax.Array, phi: Activation) -> Nearest:
+def _block(params: Params, first: jax.Array, x: jax.Array, phi: Activation) -> Nearest:
     """The nearest boundary of each point; x is ``(m, n_in)``."""
     z, rows, tiny = x, first.shape[0], ROUNDINGS * float(jnp.finfo(x.dtype).eps)
     gradients = size = jnp.zeros(())
@@ -207,14 +212,14 @@ def _chunk(params: Params, first: jax.Array, x: jax.Array, phi: Activation) -> N
             gradients = dot(gradients.reshape(-1, len(weights)), weights)
             gradients = gradients.reshape(len(x), rows, -1)
             norm = _norms(gradients)
-            # Size of the terms of a gradient: what its rounding error is a multiple of.
+            # Size of the terms of a gradient: its rounding error is a multiple of it.
             size = jnp.sqrt(dot(size * size, weights * weights))
-        steps = phi.breakpoints or ()
+        levels = phi.breakpoints or ()
         gap = functools.reduce(
-            jnp.minimum, (jnp.abs(h - at) for at in steps), jnp.full_like(h, jnp.inf)
+            jnp.minimum, (jnp.abs(h - level) for level in levels), jnp.full_like(h, jnp.inf)
         )
-        alive = jnp.broadcast_to(norm > tiny * size, h.shape)
-        distance = jnp.where(alive, gap / jnp.where(alive, norm, 1), jnp.inf)
+        nonzero = jnp.broadcast_to(norm > tiny * size, h.shape)
+        distance = jnp.where(nonzero, gap / jnp.where(nonzero, norm, 1), jnp.inf)
         unit = jnp.argmin(distance, axis=1)
         best.append(jnp.take_along_axis(distance, unit[:, None], axis=1)[:, 0])
         units.append(unit.astype(jnp.int32))
@@ -233,7 +238,7 @@ def _chunk(params: Params, first: jax.Array, x: jax.Array, phi: Activation) -> N
 def _norms(gradients: jax.Array) -> jax.Array:
     """Norms over the middle axis, whatever the scale; with gradient 0, not NaN, at zero."""
     largest = lax.stop_gradient(jnp.max(jnp.abs(gradients), axis=1, keepdims=True))
-    unit = jnp.where(largest > 0, largest, 1)
-    squares = jnp.sum((gradients / unit) ** 2, axis=1)
-    alive = squares > 0
-    return jnp.where(alive, jnp.sqrt(jnp.where(alive, squares, 1)), 0) * unit[:, 0]
+    scale = jnp.where(largest > 0, largest, 1)
+    squares = jnp.sum((gradients / scale) ** 2, axis=1)
+    nonzero = squares > 0
+    return jnp.where(nonzero, jnp.sqrt(jnp.where(nonzero, squares, 1)), 0) * scale[:, 0]

@@ -17,12 +17,12 @@ class PiecewiseLinear:
     Attributes
     ----------
     levels, slopes : breakpoints ``(T,)`` and slopes ``(T + 1,)``.
-    offsets : on piece i the activation is ``slopes[i] h + offsets[i]``.
-    homogeneous : whether scales come through it.
+    offsets : on linear piece i the activation is ``slopes[i] h + offsets[i]``.
+    homogeneous : whether it commutes with multiplication by positive numbers.
 
     Parameters
     ----------
-    broken : give an activation without breakpoints one at 0, with the same slope on both sides.
+    broken : add a breakpoint at 0, with the same slope on both sides, to an activation without any.
     """
 
     def __init__(self, phi: Activation, *, broken: bool = False) -> None:
@@ -46,7 +46,7 @@ class PiecewiseLinear:
         return self.slopes[piece] * h + self.offsets[piece]
 
     def piece(self, h: Array) -> Array:
-        """How many breakpoints `h` is beyond, int8."""
+        """Number of breakpoints below `h`, int8."""
         beyond = np.zeros(h.shape, np.int8)
         for level in self.levels:
             beyond += h > level
@@ -61,12 +61,12 @@ class PiecewiseLinear:
         return mean
 
     def value(self, beyond: Array, unit: Array) -> tuple[Array, Array]:
-        """Values, and the numbers of the pieces they are on, from distances to the breakpoints.
+        """Values, and the indices of their linear pieces, from differences to the breakpoints.
 
         Parameters
         ----------
-        beyond : how far beyond each breakpoint, ``(r, k, T)``.
-        unit : the unit of length, ``(r, 1)``.
+        beyond : scaled pre-activation minus each scaled breakpoint, ``(r, k, T)``.
+        unit : scale of each row, ``(r, 1)``.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""A run of training on disk: one file, replaced in one step, from which it goes on."""
+"""Checkpoints of training: one file, replaced atomically."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Record = dict[str, np.ndarray]
 
 
 class RunState(NamedTuple):
-    """How far a run is.
+    """State of a training run.
 
-    done : steps.
-    state : of all networks.
+    done : number of steps done.
+    state : states of all networks.
     history : records so far.
-    seconds : spent so far, by what on.
+    seconds : time spent so far, by activity.
     """
 
     done: int
@@ -31,11 +31,11 @@ class RunState(NamedTuple):
 
 
 class WrongRun(Exception):
-    """A file of another run."""
+    """The checkpoint belongs to another run."""
 
 
 def _plain_array(leaf: jax.Array) -> np.ndarray:
-    """An array as it can be kept: keys as words, types that NumPy does not know as bits."""
+    """An array that NumPy can save: keys as words, types unknown to NumPy as their bits."""
     if is_key(leaf):
         return np.asarray(jax.random.key_data(leaf))
     array = np.asarray(leaf)
@@ -43,22 +43,22 @@ def _plain_array(leaf: jax.Array) -> np.ndarray:
 
 
 def _like(leaf: jax.Array, array: np.ndarray) -> jax.Array:
-    """The inverse of ``_plain_array``, for an array like `leaf`."""
+    """Invert ``_plain_array``, for an array of the type of `leaf`."""
     if is_key(leaf):
         return jax.random.wrap_key_data(jax.numpy.asarray(array), impl=jax.random.key_impl(leaf))
     return jax.numpy.asarray(array.view(leaf.dtype) if leaf.dtype.kind == "V" else array)
 
 
-def save_run(path: Path, fingerprint: str, place: RunState) -> None:
-    """Write a run to `path`."""
+def save_run(path: Path, fingerprint: str, run: RunState) -> None:
+    """Write the state of a run to `path`."""
     arrays: dict[str, Any] = {
         "fingerprint": fingerprint,
-        "done": place.done,
-        "records": len(place.history),
+        "done": run.done,
+        "records": len(run.history),
     }
-    arrays |= {f"state.{i}": _plain_array(x) for i, x in enumerate(jax.tree.leaves(place.state))}
-    arrays |= {f"seconds.{name}": value for name, value in place.seconds.items()}
-    for i, record in enumerate(place.history):
+    arrays |= {f"state.{i}": _plain_array(x) for i, x in enumerate(jax.tree.leaves(run.state))}
+    arrays |= {f"seconds.{name}": value for name, value in run.seconds.items()}
+    for i, record in enumerate(run.history):
         arrays |= {f"record.{i}.{name}": value for name, value in record.items()}
 
     def write(temporary: Path) -> None:
@@ -69,12 +69,12 @@ def save_run(path: Path, fingerprint: str, place: RunState) -> None:
 
 
 def load_run(path: Path, fingerprint: str, start: RunState) -> RunState:
-    """Read a run back; `start` is the same run before its first step.
+    """Read the state of a run; `start` is the same run before its first step.
 
     Raises
     ------
     ValueError
-        naming the file if it is damaged or belongs to another run.
+        if the file is damaged or belongs to another run; the message names the file.
     """
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
@@ -84,8 +84,8 @@ def load_run(path: Path, fingerprint: str, start: RunState) -> RunState:
         records = [dict[str, Any]() for _ in range(int(arrays["records"]))]
         for name, array in arrays.items():
             if name.startswith("record."):
-                _, i, own = name.split(".", 2)
-                records[int(i)][own] = array
+                _, i, field = name.split(".", 2)
+                records[int(i)][field] = array
         leaves, tree = jax.tree.flatten(start.state)
         state = [_like(leaf, arrays[f"state.{i}"]) for i, leaf in enumerate(leaves)]
         done = int(arrays["done"])

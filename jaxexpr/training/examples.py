@@ -1,4 +1,4 @@
-"""Examples to train on, checked."""
+"""Checked training and test examples."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Examples(NamedTuple):
 def as_examples(
     name: str, value: tuple[ArrayLike, ArrayLike], net: Network, *, classes: int | None = None
 ) -> Examples:
-    """Return checked examples of the shape that a network takes.
+    """Return checked examples, reshaped to the input shape of a network.
 
     Raises
     ------
     ValueError
-        naming what does not fit: ``(images, labels)`` is asked for, images with as many numbers as
-        an input has, finite; one label for each, whole numbers from 0 on, below `classes` if that
-        is said.
+        if `value` is no pair ``(images, labels)``, if images are not finite or have another size
+        than an input, or if labels are not one integer >= 0 for each image, below `classes` where
+        that is given.
     """
     try:
         images, labels = value
@@ -48,9 +48,9 @@ def as_examples(
             f"{name}[1] has shape {labels.shape} and type {labels.dtype}: give one whole number "
             f"for each of the {shape[0]} examples"
         )
-    most = int(labels.max())
-    if labels.min() < 0 or (classes is not None and most >= classes):
-        bad = int(labels.min()) if labels.min() < 0 else most
+    largest = int(labels.max())
+    if labels.min() < 0 or (classes is not None and largest >= classes):
+        bad = int(labels.min()) if labels.min() < 0 else largest
         allowed = "from 0 on" if classes is None else f"from 0 to {classes - 1}"
         raise ValueError(f"{name}[1] holds the label {bad}: give classes {allowed}")
     return Examples(np.asarray(images).reshape(-1, *net.input_shape), labels.astype(np.int32))

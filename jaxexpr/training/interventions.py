@@ -1,7 +1,7 @@
-"""What is done to a network besides training it: noise, pruning, wrong labels, frozen layers.
+"""Changes to a network or to labels: noise, pruning, wrong labels, frozen layers.
 
-All of them are pure functions of one network's arrays; layers are numbered from 1 on, weights only
-(a pool has no number here).
+All of them are pure functions of one network's arrays. Layers with weights are counted from 1;
+pools are not counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr.params import Params, pairs_of
 
-StepCount: TypeAlias = int | jax.Array  # or a number of an epoch; may be traced
+StepCount: TypeAlias = int | jax.Array  # also the index of an epoch; may be traced
 
 
 def _numbered(name: str, layer: int, count: int) -> int:
@@ -36,23 +36,23 @@ def fan_in(weights: ArrayLike) -> int:
 
 @explained
 def add_noise(params: Params, layer: int, law: laws.Law, *, key: jax.Array) -> Params:
-    """Add noise to the weights of one layer; its biases and all other layers stay.
+    """Add noise to the weights of one layer; its biases and all other layers are unchanged.
 
-    The noise has the scale of weights of that law: it is divided by ``sqrt(fan_in)``, so
-    ``Gaussian(0.25)`` is as large for each layer beside weights of ``Gaussian(sigma_w)``
-    (Raghu et al. 2017, figure 6, whose text does not say what a magnitude is).
+    The noise is scaled as weights of that law are: it is divided by ``sqrt(fan_in)``, so
+    ``Gaussian(0.25)`` has the same size in every layer relative to weights of ``Gaussian(sigma_w)``
+    (Raghu et al. 2017, figure 6, whose text does not define the magnitude of the noise).
 
     Parameters
     ----------
     params : ``(W, b)`` of each layer; W ``(fan_in, fan_out)``, or of a convolution.
     layer : 1 to the number of layers.
-    law : of the noise; its numbers may be traced.
-    key : of the draw.
+    law : law of the noise; its parameters may be traced.
+    key : JAX random key of the noise.
 
     Raises
     ------
     ValueError
-        for a layer out of range or what is not a law.
+        if `layer` is out of range, or `law` is not a law.
 
     Examples
     --------
@@ -68,10 +68,10 @@ def add_noise(params: Params, layer: int, law: laws.Law, *, key: jax.Array) -> P
     index = _numbered("layer", layer, len(params)) - 1
     weights, biases = params[index]
     weights = jnp.asarray(weights)
-    below = fan_in(weights)
-    words = prng.words(prng.child(prng.seed(key), index, 2), (below, weights.shape[-1]))
+    inputs = fan_in(weights)
+    words = prng.words(prng.child(prng.seed(key), index, 2), (inputs, weights.shape[-1]))
     draw = laws.unit_of(law, words, weights.dtype) * (
-        jnp.asarray(law.scale, weights.dtype) / below**0.5
+        jnp.asarray(law.scale, weights.dtype) / inputs**0.5
     )
     changed = list(params)
     changed[index] = (weights + draw.reshape(weights.shape), biases)
@@ -79,31 +79,31 @@ def add_noise(params: Params, layer: int, law: laws.Law, *, key: jax.Array) -> P
 
 
 def largest_weights(weights: jax.Array, density: ArrayLike) -> jax.Array:
-    """Mark the largest entries: of n, ``round(density * n)`` in size, True; of W's shape.
+    """Mask of W's shape: True at the ``round(density * n)`` largest of its n entries in size.
 
-    Of equal entries the first are kept.
+    Among equal entries the first ones are taken.
     """
     flat = jnp.abs(weights).reshape(-1)
-    place = jnp.argsort(jnp.argsort(-flat, stable=True), stable=True)
-    kept = jnp.round(jnp.asarray(density, jnp.float32) * flat.size).astype(jnp.int32)
-    return (place < kept).reshape(weights.shape)
+    rank = jnp.argsort(jnp.argsort(-flat, stable=True), stable=True)
+    count = jnp.round(jnp.asarray(density, jnp.float32) * flat.size).astype(jnp.int32)
+    return (rank < count).reshape(weights.shape)
 
 
 @explained
 def prune(params: Params, density: ArrayLike) -> Params:
-    """Set the smallest weights of each layer to 0, so that this share of them is left.
+    """Set the smallest weights of each layer to 0, so that the share `density` of them remains.
 
-    Magnitude pruning in one shot, layer by layer; biases stay.
+    Magnitude pruning in one shot, layer by layer; biases are unchanged.
 
     Parameters
     ----------
     params : ``(W, b)`` of each layer.
-    density : what is left, in [0, 1]; one number, which may be traced.
+    density : share of weights that remain, in [0, 1]; one number, which may be traced.
 
     Raises
     ------
     ValueError
-        for a density outside [0, 1].
+        if `density` is outside [0, 1] or not one number.
 
     Examples
     --------
@@ -124,18 +124,23 @@ def prune(params: Params, density: ArrayLike) -> Params:
 @explained
 @dataclasses.dataclass(frozen=True)
 class Prune:
-    """Magnitude pruning while a network is trained.
+    """Magnitude pruning during training.
 
     From step `begin` to step `end` the density of each hidden layer falls from 1 by the cubic
     schedule of Zhu & Gupta 2017, ``d + (1 - d) (1 - (t - begin) / (end - begin))^3``; every `every`
-    steps, and at `end`, the smallest weights go. What is gone stays 0. With ``begin == end`` it is
-    done in one shot, and training goes on with what is left.
+    steps, and at `end`, the smallest weights are set to 0. Pruned weights stay 0. With
+    ``begin == end`` pruning is done in one shot, and training continues with the other weights.
 
     Parameters
     ----------
-    density : what is left in the end, in [0, 1]; an array is a sweep.
-    begin, end : steps after which it begins and ends, 1 or more.
-    every : steps between two cuts.
+    density : share of weights that remain at the end, in [0, 1]; an array is a sweep.
+    begin, end : steps after which pruning begins and ends, 1 or more.
+    every : steps between two prunings.
+
+    Raises
+    ------
+    ValueError
+        if `density` is outside [0, 1], or a number of steps is no integer in its range.
 
     Examples
     --------
@@ -155,12 +160,12 @@ class Prune:
         checks.integer("every", self.every)
 
     def due(self, done: StepCount) -> bool | jax.Array:
-        """Whether weights go after `done` steps."""
+        """Whether weights are pruned after `done` steps."""
         inside = (done >= self.begin) & (done <= self.end)
         return inside & (((done - self.begin) % self.every == 0) | (done == self.end))
 
     def left(self, done: StepCount, density: float | jax.Array) -> float | jax.Array:
-        """Density after `done` steps, for a final one of `density`."""
+        """Density after `done` steps, where `density` is the final one."""
         span = max(self.end - self.begin, 1)
         rest = (self.end - done) / span if self.end > self.begin else 0.0
         return density + (1 - density) * rest**3
@@ -169,12 +174,12 @@ class Prune:
 @explained
 @dataclasses.dataclass(frozen=True)
 class Intervention:
-    """What is done to networks, or to their labels, while they are trained.
+    """Changes to networks, or to their labels, during training.
 
     Parameters
     ----------
-    train_layer : number of the one layer with weights that is trained, 1 the first; the rest, with
-        the read-out, stays as it was drawn. 0 is all. An array is a sweep.
+    train_layer : number of the only layer with weights that is trained, counted from 1; all others,
+        and the readout layer, are frozen. 0 trains all. An array is a sweep.
     label_noise : share of the labels that are replaced by random ones, see ``wrong_labels``. An
         array is a sweep.
     prune : magnitude pruning.
@@ -182,7 +187,8 @@ class Intervention:
     Raises
     ------
     ValueError
-        for layers that are no whole numbers, shares outside [0, 1], and another kind of `prune`.
+        if `train_layer` is no integer >= 0, `label_noise` is outside [0, 1], or `prune` is no
+        ``Prune``.
 
     Examples
     --------
@@ -213,8 +219,13 @@ def wrong_labels(labels: jax.Array, fraction: ArrayLike, classes: int, key: jax.
     """Replace labels, each with probability `fraction`, by a class drawn from all of them.
 
     So ``fraction * (1 - 1 / classes)`` of the labels are wrong, and 1 makes them independent of
-    the examples (as Zhang et al. 2017 do). Which ones depends on `key` and an example's place only,
-    and a larger fraction replaces more, and the same ones.
+    the examples (as in Zhang et al. 2017). Which labels are replaced depends only on `key` and on
+    the index of the example; a larger fraction replaces the same ones and more.
+
+    Raises
+    ------
+    ValueError
+        if `fraction` is outside [0, 1], or labels or `classes` are not integers.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Training many networks at once: from the arguments to the last record."""
+"""Train many networks at once: checks of the arguments, the loop, records."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from jaxexpr.training.steps import State
 Tracker = Callable[[Snapshot], Mapping[str, Any]]
 
 _SAVED_EVERY = 5.0  # seconds, or
-_SAVED_FOR = 20.0  # times what keeping the run took the last time, if that is longer
-_STEP_SECONDS = 1.0  # of one call
+_SAVED_FOR = 20.0  # times the duration of the last save, if that is longer
+_STEP_SECONDS = 1.0  # aimed at for one call
 _TIMED = ("first_step", "training", "first_look", "testing", "tracking")
-FORMAT = 2  # to be raised when the same arguments train other networks
-_ADAM = optax.adam(1e-3)  # one for all runs: a step is compiled for its optimiser
+FORMAT = 2  # increase it when the same arguments give other networks
+_ADAM = optax.adam(1e-3)  # one object for all runs: a step is compiled for its optimiser
 
 
 @advised(
@@ -76,37 +76,38 @@ def train(
     progress: Progress = None,
     title: str = "training",
 ) -> Fit:
-    """Train many random networks at once, to classify.
+    """Train many random networks at once as classifiers.
 
-    Network i is drawn, and its examples are shuffled, by ``fold_in(key, i)``, in every cell of a
-    sweep; nothing else that is random enters. Training minimises the mean cross-entropy.
+    In every cell of a sweep, network i is drawn and its examples are shuffled with
+    ``fold_in(key, i)``; nothing else is random. Training minimises the mean cross-entropy.
 
     Parameters
     ----------
     net : ``MLP`` or ``ConvNet``: the hidden layers. Arrays in its laws are a sweep, and so are
         arrays in `readout` and `intervention`; they broadcast together.
-        Weights that a ``Sparse`` law leaves out stay 0.
+        Weights that a ``Sparse`` law sets to 0 stay 0.
     examples : ``(images, labels)``, such as ``datasets.load("mnist")``: images ``(N,) +
         input_shape`` or that many numbers each, labels ``(N,)`` from 0 on.
-    key : of everything random.
-    networks : for each cell of the sweep.
-    epochs : passes through the examples; parts of one are allowed.
-    batch : examples a step. Those that do not fill a minibatch wait for another epoch.
-    optimiser : of Optax; Adam at 1e-3 unless said.
+    key : JAX random key.
+    networks : number of networks in each cell of the sweep.
+    epochs : passes through the examples; need not be an integer.
+    batch : examples in a minibatch. Those that do not fill one are not used in that epoch.
+    optimiser : an Optax optimiser; the default is Adam with learning rate 1e-3.
     test_data : as `examples`, for the test accuracy; without it none is recorded.
-    readout : law of the read-out's weights, as for ``Classifier``.
-    normalisation : between the layers. Running means and variances of batch normalisation begin as
-        those of the first 2,000 examples that the network will be shown.
-    intervention : one layer trained alone, labels replaced, weights pruned.
+    readout : law of the readout's weights, as for ``Classifier``.
+    normalisation : normalisation between the layers. Initial running means and variances of batch
+        normalisation are those of the first 2,000 examples of the first epoch.
+    intervention : train a single layer, replace labels, prune weights.
     trackers : functions of a ``Snapshot``, called at each record; each returns names and arrays
         whose first axis is the networks. See ``jaxexpr.training.track``.
-    record_at : how many records, evenly spaced, beside the one before training; or their epochs.
+    record_at : number of records, evenly spaced, in addition to the one before training; or the
+        epochs of the records.
     batching : ``"vmap"``, all networks in each operation, or ``"map"``, one network after the
-        other; the faster of the two on this backend unless said.
-    checkpoint : file in which the run is kept, every few seconds and at its end; a run that finds
-        it goes on from there and ends with the same bits as if it had never stopped. A run with
-        other arguments is refused; trackers of your own are known by their names alone.
-    progress, title : as for ``estimate``; what is counted is steps.
+        other; the default is the faster of the two on this backend.
+    checkpoint : file in which the state of the run is saved, every few seconds and at its end. If
+        it exists, the run continues from it, with the same result, bit for bit, as an uninterrupted
+        run. A checkpoint of other arguments is refused; your own trackers are compared by name.
+    progress, title : as for ``estimate``; the bar counts steps.
 
     Returns
     -------
@@ -115,11 +116,11 @@ def train(
     Raises
     ------
     ValueError
-        naming the argument: labels out of range, images of another shape, a layer out of range,
-        sweeps that do not broadcast, a checkpoint of another run.
+        for an invalid argument, which the message names: labels out of range, images of another
+        shape, a layer out of range, sweeps that do not broadcast, a checkpoint of another run.
     Interrupted
-        on Ctrl-C: a ``KeyboardInterrupt`` whose ``fit`` is a ``Fit`` of the networks as they are
-        then, with the records until then; None before the first. The checkpoint is written.
+        on Ctrl-C: a ``KeyboardInterrupt`` whose ``fit`` is a ``Fit`` of the current networks with
+        the records so far, or None before the first record. The checkpoint is written.
 
     Examples
     --------
@@ -151,7 +152,7 @@ def train(
     trackers = _trackers(trackers)
     path = None if checkpoint is None else checks.path("checkpoint", checkpoint)
     readout = None if readout is None else laws.as_law("readout", readout)
-    wanted = TrainingSpec(
+    spec = TrainingSpec(
         net=net,
         networks=checks.integer("networks", networks),
         classes=classes,
@@ -161,7 +162,7 @@ def train(
         readout=readout,
         intervention=changes,
     )
-    shape = (*wanted.sweep, wanted.networks)
+    shape = (*spec.sweep, spec.networks)
     an_epoch = len(given.labels) // batch
     stops, prune = _stops(epochs, record_at, an_epoch), changes.prune
     if prune is not None and prune.end > stops[-1]:
@@ -172,18 +173,20 @@ def train(
     batching = parallel.chosen_batching(batching)
     with precision(net.dtype), Bar(int(stops[-1]), title, progress, unit="steps") as bar:
         try:
-            drawn = wanted.draw(key)
+            drawn = spec.draw(key)
             start = checkpoints.RunState(0, drawn.state, (), dict.fromkeys(_TIMED, 0.0))
-            run = _Run(net, shape, drawn, given, held_out, stops, trackers, batching)
+            training = _Run(net, shape, drawn, given, held_out, stops, trackers, batching)
             if path is None:
-                return run.to_the_end(start, lambda place: None, bar)
+                return training.train_to_end(start, lambda run: None, bar)
             key_data = (str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key)))
-            looks = [_name_of(tracker) for tracker in trackers]
-            own = fingerprint(FORMAT, wanted, key_data, given, held_out, stops, looks, batching)
+            names = [_name_of(tracker) for tracker in trackers]
+            run_id = fingerprint(FORMAT, spec, key_data, given, held_out, stops, names, batching)
             if path.exists():
-                start = checkpoints.load_run(path, own, start)
+                start = checkpoints.load_run(path, run_id, start)
                 bar.resumed(start.done, int(stops[-1]))
-            return run.to_the_end(start, lambda place: checkpoints.save_run(path, own, place), bar)
+            return training.train_to_end(
+                start, lambda run: checkpoints.save_run(path, run_id, run), bar
+            )
         except Interrupted:
             raise
         except KeyboardInterrupt as stop:  # before the first step of this call
@@ -191,7 +194,7 @@ def train(
 
 
 def _optimises(optimiser: object) -> None:
-    """Refuse what is not an optimiser."""
+    """Raise ValueError if `optimiser` is not an Optax optimiser."""
     if optimiser is None:
         return
     name = f"optimiser={checks.shown(optimiser)}"
@@ -223,13 +226,13 @@ def _trackers(trackers: Sequence[Tracker]) -> tuple[Tracker, ...]:
 
 
 def _name_of(tracker: Tracker) -> str:
-    """What ``track`` says that a tracker is; of one of the user's own its name."""
+    """Identity of a tracker from ``track``; name of any other."""
     name = getattr(tracker, "__qualname__", type(tracker).__qualname__)
     return str(getattr(tracker, "identity", name))
 
 
 def _intervention(value: Intervention | None, net: Network) -> Intervention:
-    """Check what is done, and that the layer is one of the network."""
+    """Check the intervention, and that the network has its layer."""
     if value is None:
         return Intervention()
     if not isinstance(value, Intervention):
@@ -250,20 +253,20 @@ def _stops(epochs: float, record_at: int | Sequence[float], an_epoch: int) -> np
     """Steps of the records, 0 and the last among them."""
     total = max(round(checks.positive("epochs", epochs) * an_epoch), 1)
     if isinstance(record_at, int | np.integer):
-        wanted = np.linspace(0, total, checks.integer("record_at", record_at) + 1)
+        record_steps = np.linspace(0, total, checks.integer("record_at", record_at) + 1)
     else:
-        found = np.asarray(checks.sequence("record_at", record_at)) * an_epoch
-        if found.min(initial=0) < 0 or found.max(initial=0) > total + 0.5:
+        steps = np.asarray(checks.sequence("record_at", record_at)) * an_epoch
+        if steps.min(initial=0) < 0 or steps.max(initial=0) > total + 0.5:
             raise ValueError(
                 f"record_at={checks.shown(record_at)}: give epochs from 0 to epochs={epochs}, each "
                 f"of {an_epoch} steps"
             )
-        wanted = np.concatenate([[0], found, [total]])
-    return np.unique(np.round(wanted).astype(int))
+        record_steps = np.concatenate([[0], steps, [total]])
+    return np.unique(np.round(record_steps).astype(int))
 
 
 class _Run:
-    """Networks that were drawn, what they are shown, and who looks at them when."""
+    """A training run: networks, examples, trackers, and the steps of its records."""
 
     def __init__(
         self,
@@ -277,131 +280,131 @@ class _Run:
         batching: str,
     ) -> None:
         self._net, self._shape = net, shape
-        self._plan, self._held = drawn.plan, drawn.held
+        self._spec, self._per_network = drawn.spec, drawn.per_network
         self._images = jnp.asarray(given.images, net.dtype)
         self._labels = jnp.asarray(given.labels)
         self._test, self._stops, self._trackers = test, stops, trackers
-        self._advance = parallel.Advance(drawn.plan, drawn.held, batching)
+        self._advance = parallel.Advance(drawn.spec, drawn.per_network, batching)
         self._count, self._compiled = self._advance.count, False
-        self.an_epoch = len(given.labels) // drawn.plan.batch
+        self.an_epoch = len(given.labels) // drawn.spec.batch
 
-    def to_the_end(
-        self, place: checkpoints.RunState, keep: Callable[[checkpoints.RunState], None], bar: Bar
+    def train_to_end(
+        self, run: checkpoints.RunState, save: Callable[[checkpoints.RunState], None], bar: Bar
     ) -> Fit:
-        """Train up to the last record, and keep where we are now and then.
+        """Train up to the last record, saving the state regularly.
 
-        Raises Interrupted on Ctrl-C, after that was kept.
+        Raises Interrupted on Ctrl-C, after the state was saved.
         """
         saved, pause, size, shown = time.monotonic(), _SAVED_EVERY, 1, ""
-        apart = self._advance.apart(place.state)
+        shares = self._advance.apart(run.state)
 
-        def whole() -> checkpoints.RunState:
-            return place._replace(state=self._advance.joined(apart))
+        def joined() -> checkpoints.RunState:
+            return run._replace(state=self._advance.joined(shares))
 
-        # Ctrl-C may come between any two lines: `place` and `apart` change in one.
+        # Ctrl-C may come between any two lines: `run` and `shares` change in one statement.
         try:
-            while len(place.history) < len(self._stops):
-                left = int(self._stops[len(place.history)]) - place.done
+            while len(run.history) < len(self._stops):
+                left = int(self._stops[len(run.history)]) - run.done
                 if left:
                     began = time.monotonic()
-                    place, apart = self._some(place, apart, min(left, size))
+                    run, shares = self._train_steps(run, shares, min(left, size))
                     ratio = _STEP_SECONDS / max(time.monotonic() - began, 1e-6)
                     size = int(np.clip(size * np.clip(ratio, 0.5, 8), 1, self.an_epoch))
                 else:
-                    recorded = self._recorded(whole())
-                    place, apart = recorded, self._advance.apart(recorded.state)
-                    shown = _shown(place.history[-1])
-                bar.update(place.done, shown)
+                    recorded = self._add_record(joined())
+                    run, shares = recorded, self._advance.apart(recorded.state)
+                    shown = _shown(run.history[-1])
+                bar.update(run.done, shown)
                 if time.monotonic() - saved > pause:
                     began = time.monotonic()
-                    keep(whole())
+                    save(joined())
                     saved = time.monotonic()
                     pause = max(_SAVED_EVERY, _SAVED_FOR * (saved - began))
-            reached = whole()
-            keep(reached)
-            return self._fit(reached)
+            current = joined()
+            save(current)
+            return self._fit(current)
         except KeyboardInterrupt as stop:
-            reached = whole()
-            keep(reached)
-            raise Interrupted({}, self._fit(reached) if reached.history else None) from stop
+            current = joined()
+            save(current)
+            raise Interrupted({}, self._fit(current) if current.history else None) from stop
 
-    def _some(
-        self, place: checkpoints.RunState, apart: list[State], steps: int
+    def _train_steps(
+        self, run: checkpoints.RunState, shares: list[State], steps: int
     ) -> tuple[checkpoints.RunState, list[State]]:
-        """Do at most so many steps, in one epoch, of the states `apart`; the place's own is old."""
-        number, first = divmod(place.done, self.an_epoch)
+        """Do at most `steps` steps, within one epoch, of `shares`; ``run.state`` is not updated."""
+        number, first = divmod(run.done, self.an_epoch)
         last = min(self.an_epoch, first + steps)
         began = time.monotonic()
-        told = (self._images, self._labels, np.int32(number), np.int32(first), np.int32(last))
-        apart = jax.block_until_ready(self._advance(apart, *told))
+        arguments = (self._images, self._labels, np.int32(number), np.int32(first), np.int32(last))
+        shares = jax.block_until_ready(self._advance(shares, *arguments))
         name = "training" if self._compiled else "first_step"
         self._compiled = True
-        seconds = place.seconds[name] + time.monotonic() - began
-        done = place.done + last - first
-        return place._replace(done=done, seconds=place.seconds | {name: seconds}), apart
+        seconds = run.seconds[name] + time.monotonic() - began
+        done = run.done + last - first
+        return run._replace(done=done, seconds=run.seconds | {name: seconds}), shares
 
-    def snapshot(self, place: checkpoints.RunState) -> Snapshot:
-        """Return the networks as they are."""
-        values, epoch = (place.state.params, place.state.rest), place.done / self.an_epoch
-        return Snapshot(self._net, place.done, epoch, self._count, self._plan.graph, values)
+    def snapshot(self, run: checkpoints.RunState) -> Snapshot:
+        """Return the current networks."""
+        values, epoch = (run.state.params, run.state.rest), run.done / self.an_epoch
+        return Snapshot(self._net, run.done, epoch, self._count, self._spec.graph, values)
 
-    def _recorded(self, place: checkpoints.RunState) -> checkpoints.RunState:
-        """Add what is to be seen now, and start the sums again."""
-        number, state, began = len(place.history), place.state, time.monotonic()
-        if not number and jax.tree.leaves(nnx.filter_state(state.rest, nnx.BatchStat)):
-            given = (self._held, state.params, state.rest, self._images)
-            state = state._replace(rest=parallel.calibrations(self._plan, *given))
-            place = place._replace(state=state)
-        steps = self._stops[number] - self._stops[number - 1] if number else 0
-        seen = steps * self._plan.batch if steps else np.nan
-        now = self.snapshot(place)
-        found = {
-            "loss": np.asarray(state.loss, np.float64) / seen,
-            "train_accuracy": np.asarray(state.right, np.float64) / seen,
+    def _add_record(self, run: checkpoints.RunState) -> checkpoints.RunState:
+        """Add a record and reset the sums."""
+        index, state, began = len(run.history), run.state, time.monotonic()
+        if not index and jax.tree.leaves(nnx.filter_state(state.rest, nnx.BatchStat)):
+            arguments = (self._per_network, state.params, state.rest, self._images)
+            state = state._replace(rest=parallel.calibrations(self._spec, *arguments))
+            run = run._replace(state=state)
+        steps = self._stops[index] - self._stops[index - 1] if index else 0
+        examples = steps * self._spec.batch if steps else np.nan
+        now = self.snapshot(run)
+        record = {
+            "loss": np.asarray(state.loss, np.float64) / examples,
+            "train_accuracy": np.asarray(state.right, np.float64) / examples,
         }
         if self._test is not None:
             shares = parallel.accuracies(now.graph, now.values, *self._test)
-            found["test_accuracy"] = np.asarray(shares, np.float64)
+            record["test_accuracy"] = np.asarray(shares, np.float64)
         middle = time.monotonic()
         for tracker in self._trackers:
-            seen = tracker(now)
-            if not isinstance(seen, Mapping):
+            tracked = tracker(now)
+            if not isinstance(tracked, Mapping):
                 raise ValueError(
-                    f"trackers: {_name_of(tracker)[:40]!r} returns {checks.shown(seen)}: return "
+                    f"trackers: {_name_of(tracker)[:40]!r} returns {checks.shown(tracked)}: return "
                     "{name: array}, the networks along its first axis"
                 )
-            for name, value in seen.items():
+            for name, value in tracked.items():
                 array = np.asarray(value)
-                if array.shape[:1] != (self._count,) or name in found:
+                if array.shape[:1] != (self._count,) or name in record:
                     raise ValueError(
                         f"trackers: {name!r} has shape {array.shape}: give each name once, and "
                         f"arrays whose first axis is the {self._count} networks"
                     )
-                found[name] = array
-        spent = dict(place.seconds)
-        if number:
+                record[name] = array
+        spent = dict(run.seconds)
+        if index:
             spent["testing"] += middle - began
             spent["tracking"] += time.monotonic() - middle
         else:
             spent["first_look"] += time.monotonic() - began
         zero = state._replace(loss=jnp.zeros_like(state.loss), right=jnp.zeros_like(state.right))
-        return place._replace(state=zero, history=(*place.history, found), seconds=spent)
+        return run._replace(state=zero, history=(*run.history, record), seconds=spent)
 
-    def _fit(self, place: checkpoints.RunState) -> Fit:
-        """Return the networks as they are, with the records so far."""
-        records, stops = place.history, self._stops[: len(place.history)]
-        made = {
+    def _fit(self, run: checkpoints.RunState) -> Fit:
+        """Return the current networks, with the records so far."""
+        records, stops = run.history, self._stops[: len(run.history)]
+        history = {
             name: np.stack([record[name] for record in records]).reshape(
                 len(records), *self._shape, *first.shape[1:]
             )
             for name, first in records[0].items()
         }
-        epochs, now = stops / self.an_epoch, self.snapshot(place)
-        return Fit(self._net, self._shape, stops, epochs, made, place.seconds, now)
+        epochs, now = stops / self.an_epoch, self.snapshot(run)
+        return Fit(self._net, self._shape, stops, epochs, history, run.seconds, now)
 
 
 def _shown(record: checkpoints.Record) -> str:
-    """Loss and accuracy for the bar."""
+    """Loss and accuracy of a record, for the progress bar."""
     parts = [f"loss {np.mean(record['loss']):.3g}"]
     for name, short in (("train_accuracy", "train"), ("test_accuracy", "test")):
         if name in record:

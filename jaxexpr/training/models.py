@@ -1,8 +1,8 @@
-"""Flax models to train: the hidden layers of a network, a read-out, and layers between them.
+"""Flax models to train: the hidden layers of a network, normalisation between them, a readout.
 
 The hidden layers are those of an ``MLP`` or a ``ConvNet``, drawn from its laws, so a trained
-network is the same object as a random one: ``params`` of its hidden layers go into ``measure`` and
-``exact`` as they are.
+network has the same form as a random one: ``params`` of its hidden layers can be passed to
+``measure`` and ``exact`` directly.
 """
 
 from __future__ import annotations
@@ -32,19 +32,21 @@ CIFAR10_NORMS = (2, 6, 8, 9)  # after c2, c5, fc1 and fc2 of ``cifar10_convnet``
 @explained
 @dataclasses.dataclass(frozen=True)
 class Normalisation:
-    """What stands between the layers of a network that is trained, and acts on activations.
+    """Normalisation between the layers of a trained network, applied to activations.
 
     Parameters
     ----------
     kind : ``"batch"`` (batch normalisation), or ``"trajectory"``: the trajectory regularisation of
         Raghu et al. 2017, section 3.3.
-    after : numbers of the layers that it follows, 1 the first; all with weights unless said.
+    after : numbers of the layers that it follows, counted from 1; the default is all layers with
+        weights.
     weight : factor of the trajectory regularisation in the loss.
 
     Raises
     ------
     ValueError
-        naming the argument.
+        if `kind` is unknown, `weight` is not positive, or `after` is not a sequence of integers
+        >= 1.
 
     Examples
     --------
@@ -69,13 +71,13 @@ class Normalisation:
         object.__setattr__(self, "after", numbers)
 
     def places(self, net: Network) -> tuple[int, ...]:
-        """Numbers of the layers of `net` that it follows."""
+        """Numbers of the layers of `net` that it follows, counted from 1."""
         if self.after is None:
             return tuple(i for i, op in enumerate(net.ops, start=1) if hasattr(op, "fan_in"))
-        for i, place in enumerate(self.after):
-            if place > net.depth:
+        for i, number in enumerate(self.after):
+            if number > net.depth:
                 raise ValueError(
-                    f"after[{i}]={place} and net has {net.depth} layers: give 1 to {net.depth}"
+                    f"after[{i}]={number} and net has {net.depth} layers: give 1 to {net.depth}"
                 )
         return self.after
 
@@ -103,7 +105,7 @@ class Weighted(nnx.Module):
 
 
 class Pooling(nnx.Module):
-    """A pool, on rows."""
+    """A pooling layer, on rows."""
 
     def __init__(self, op: PlacedPool) -> None:
         self.op = op
@@ -118,14 +120,14 @@ class Normalised(nnx.Module):
 
     def __init__(self, op: Placed, dtype: jnp.dtype) -> None:
         self.op = op
-        # Short runs: the running means forget in ten steps what the first ones were.
+        # Runs are short: the running means average over about ten steps.
         self.norm = nnx.BatchNorm(op.shape[-1], momentum=0.9, param_dtype=dtype, rngs=nnx.Rngs(0))
         # Flax holds them in float32 whatever the parameters are.
         self.norm.mean = nnx.BatchStat(jnp.zeros(op.shape[-1], dtype))
         self.norm.var = nnx.BatchStat(jnp.ones(op.shape[-1], dtype))
 
     def __call__(self, rows: jax.Array, inputs: jax.Array) -> jax.Array:
-        with jax.numpy_dtype_promotion("standard"):  # Flax counts on it
+        with jax.numpy_dtype_promotion("standard"):  # required by Flax
             return self.norm(rows.reshape(-1, *self.op.shape)).reshape(rows.shape)
 
 
@@ -140,20 +142,20 @@ class Regularised(nnx.Module):
 
 
 class Classifier(nnx.Module):
-    """The hidden layers of a random network, and a linear read-out: a model for Flax and Optax.
+    """The hidden layers of a random network, and a linear readout: a model for Flax and Optax.
 
     Parameters
     ----------
     net : an ``MLP`` or ``ConvNet`` without a sweep; its laws draw the hidden layers.
     classes : number of logits.
-    key : of the draw. The hidden layers are those of ``net.init(key)``.
+    key : JAX random key of the weights. The hidden layers are those of ``net.init(key)``.
     normalisation : between its layers, if any.
-    readout : law of the read-out's weights, divided by ``sqrt(fan_in)``; its biases start at 0.
+    readout : law of the readout's weights, divided by ``sqrt(fan_in)``; its biases start at 0.
 
     Raises
     ------
     ValueError
-        naming the argument.
+        if `net` is no network or has a sweep, or another argument is invalid; the message names it.
 
     Examples
     --------
@@ -183,15 +185,15 @@ class Classifier(nnx.Module):
             )
         classes = checks.integer("classes", classes)
         between, dtype = as_normalisation(normalisation), jnp.dtype(net.dtype)
-        places = () if between is None else between.places(net)
-        left = list(net.init(key))
+        normalised_layers = () if between is None else between.places(net)
+        layers = list(net.init(key))
         stages: list[nnx.Module] = []
         for number, op in enumerate(net.ops, start=1):
             if isinstance(op, PlacedPool):
                 stages.append(Pooling(op))
             else:
-                stages.append(Weighted(op, net.activation, *left.pop(0)))
-            if between is not None and number in places:
+                stages.append(Weighted(op, net.activation, *layers.pop(0)))
+            if between is not None and number in normalised_layers:
                 batch = between.kind == "batch"
                 stages.append(
                     Normalised(op, dtype) if batch else Regularised(between.weight, dtype)
@@ -210,16 +212,16 @@ class Classifier(nnx.Module):
         )
 
     def images(self, x: jax.Array) -> list[jax.Array]:
-        """Images of a batch ``(batch, *input_shape)`` in all stages, ``(batch, units)`` each.
+        """Outputs of all stages for a batch ``(batch, *input_shape)``, ``(batch, units)`` each.
 
-        Stages are named in ``names``: c a convolution, p a pool, fc fully connected, bn a batch
-        normalisation, tr a trajectory regularisation.
+        ``names`` has the names of the stages: c a convolution, p a pooling layer, fc a fully
+        connected layer, bn a batch normalisation, tr a trajectory regularisation.
         """
         inputs = x.reshape(x.shape[0], -1)
-        found = [inputs]
+        images = [inputs]
         for stage in self.stages:
-            found.append(stage(found[-1], inputs))
-        return found[1:]
+            images.append(stage(images[-1], inputs))
+        return images[1:]
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Logits ``(batch, classes)``."""
@@ -250,34 +252,34 @@ def _names(stages: list[Any]) -> tuple[str, ...]:
 
 
 def weighted(params: nnx.State) -> list[Any]:
-    """Return the stages with weights, in order, of the state of a ``Classifier``."""
+    """Return the indices of the stages with weights, in order, in the state of a ``Classifier``."""
     return [i for i in sorted(params["stages"]) if "kernel" in params["stages"][i]]
 
 
 def hidden(params: nnx.State) -> Params:
-    """``(W, b)`` of the hidden layers with weights, out of the state of a ``Classifier``."""
+    """``(W, b)`` of the hidden layers with weights, from the state of a ``Classifier``."""
     stages = params["stages"]
     return tuple((stages[i]["kernel"][...], stages[i]["bias"][...]) for i in weighted(params))
 
 
 def with_hidden(params: nnx.State, changed: Params) -> nnx.State:
-    """Return the state of a ``Classifier`` with other ``(W, b)`` in its hidden layers."""
+    """Return the state of a ``Classifier`` with the ``(W, b)`` of its hidden layers replaced."""
     pairs = dict(zip(weighted(params), changed, strict=True))
 
-    def at(place: tuple[Any, ...], leaf: jax.Array) -> jax.Array:
-        if place[0] != "stages" or place[1] not in pairs:
+    def replace(path: tuple[Any, ...], leaf: jax.Array) -> jax.Array:
+        if path[0] != "stages" or path[1] not in pairs:
             return leaf
-        return pairs[place[1]][0 if place[2] == "kernel" else 1]
+        return pairs[path[1]][0 if path[2] == "kernel" else 1]
 
-    return by_place(at, params)
+    return by_path(replace, params)
 
 
-def by_place(
+def by_path(
     function: Callable[[tuple[Any, ...], jax.Array], jax.Array], state: nnx.State
 ) -> nnx.State:
-    """Map ``function(place, leaf)`` over a Flax state; a place is its keys, outermost first."""
+    """Map ``function(path, leaf)`` over a Flax state; a path is its keys, outermost first."""
 
-    def at(path: jax.tree_util.KeyPath, leaf: jax.Array) -> jax.Array:
+    def call(path: jax.tree_util.KeyPath, leaf: jax.Array) -> jax.Array:
         return function(tuple(entry.key for entry in path if hasattr(entry, "key")), leaf)
 
-    return jax.tree_util.tree_map_with_path(at, state)
+    return jax.tree_util.tree_map_with_path(call, state)

@@ -1,9 +1,9 @@
-"""Many networks at once: in one operation, or one after the other, on all devices.
+"""Many networks at once: batched in each operation, or one after the other, on all devices.
 
 On accelerators one operation for all networks is fastest. On CPU it is a loop over networks, in a
-thread for each core: one network's state stays in that core's cache, small products have no
-threads to wait for, and convolutions with own kernels for each network, which are slow there,
-are not needed (``benchmarks/training.py``).
+thread for each core: one network's state stays in that core's cache, small products need no thread
+synchronisation, and batched convolutions, which are slow there, are avoided
+(``benchmarks/training.py``).
 """
 
 from __future__ import annotations
@@ -28,48 +28,48 @@ BATCHINGS = ("vmap", "map")
 
 
 def chosen_batching(batching: str | None) -> str:
-    """Return how networks are trained side by side, checked."""
+    """Return the checked way of batching networks; the default depends on the backend."""
     if batching is not None:
         return checks.one_of("batching", batching, BATCHINGS)
     return "map" if jax.default_backend() == "cpu" else "vmap"
 
 
 class Advance:
-    """Steps of all networks, in shares that stay apart between the calls.
+    """Training steps of all networks, whose states stay split between the calls.
 
-    The networks are split over the devices where their number can be divided by that of the
-    devices; on one CPU, a loop over them is split over its cores.
+    The networks are split over the devices if their number is divisible by that of the devices; on
+    one CPU, a loop over them is split over its cores.
     """
 
-    def __init__(self, plan: StepSpec, held: PerNetwork, batching: str) -> None:
-        self.count = len(held.train_layer)
+    def __init__(self, spec: StepSpec, per_network: PerNetwork, batching: str) -> None:
+        self.count = len(per_network.train_layer)
         devices = tuple(jax.local_devices())
         if self.count % len(devices):
             devices = devices[:1]
-        self._advance = _advancing(plan, batching, devices)
+        self._advance = _advancing(spec, batching, devices)
         looped = len(devices) == 1 and batching == "map" and devices[0].platform == "cpu"
         self._threads = threads.cores() if looped else 1
-        self._held = threads.shares(held, self._threads)
+        self._per_network = threads.shares(per_network, self._threads)
 
     def apart(self, state: State) -> list[State]:
-        """Return the shares of a state of all networks."""
+        """Split the state of all networks into shares."""
         return threads.shares(state, self._threads)
 
     def joined(self, states: list[State]) -> State:
-        """Return the state of all networks."""
+        """Join the shares to the state of all networks."""
         state: State = threads.joined(states, self.count)
         return state
 
-    def __call__(self, states: list[State], *told: Any) -> list[State]:
-        """Do steps; `told` are images, labels, number of the epoch, first and last step."""
-        both = list(zip(self._held, states, strict=True))
-        return threads.each_on_a_core(lambda own: self._advance(*own, *told), both)
+    def __call__(self, states: list[State], *arguments: Any) -> list[State]:
+        """Do steps; `arguments` are images, labels, index of the epoch, first and last step."""
+        pairs = list(zip(self._per_network, states, strict=True))
+        return threads.each_on_a_core(lambda pair: self._advance(*pair, *arguments), pairs)
 
 
 @functools.lru_cache(maxsize=16)
-def _advancing(plan: StepSpec, batching: str, devices: tuple[Any, ...]) -> Callable[..., State]:
+def _advancing(spec: StepSpec, batching: str, devices: tuple[Any, ...]) -> Callable[..., State]:
     def advance(
-        held: PerNetwork,
+        per_network: PerNetwork,
         state: State,
         images: jax.Array,
         labels: jax.Array,
@@ -77,12 +77,12 @@ def _advancing(plan: StepSpec, batching: str, devices: tuple[Any, ...]) -> Calla
         first: jax.Array,
         last: jax.Array,
     ) -> State:
-        def one(held: PerNetwork, state: State) -> State:
-            return epoch(plan, held, state, images, labels, number, first, last)
+        def one(per_network: PerNetwork, state: State) -> State:
+            return epoch(spec, per_network, state, images, labels, number, first, last)
 
         if batching == "vmap":
-            return jax.vmap(one)(held, state)
-        return lax.map(lambda own: one(*own), (held, state))
+            return jax.vmap(one)(per_network, state)
+        return lax.map(lambda pair: one(*pair), (per_network, state))
 
     if len(devices) == 1:
         return jax.jit(advance)
@@ -100,15 +100,15 @@ def _advancing(plan: StepSpec, batching: str, devices: tuple[Any, ...]) -> Calla
 
 @functools.partial(jax.jit, static_argnums=0)
 def calibrations(
-    plan: StepSpec, held: PerNetwork, params: nnx.State, rest: nnx.State, images: jax.Array
+    spec: StepSpec, per_network: PerNetwork, params: nnx.State, rest: nnx.State, images: jax.Array
 ) -> nnx.State:
-    """Return `rest` of all networks as ``calibrated`` gives it; one network after the other."""
+    """Apply ``calibrated`` to all networks, one after the other; returns their `rest`."""
 
     def one(network: tuple[PerNetwork, nnx.State, nnx.State]) -> nnx.State:
-        own, params, rest = network
-        return calibrated(plan, own, params, rest, images)
+        constants, params, rest = network
+        return calibrated(spec, constants, params, rest, images)
 
-    return lax.map(one, (held, params, rest))
+    return lax.map(one, (per_network, params, rest))
 
 
 def accuracies(
@@ -117,16 +117,17 @@ def accuracies(
     images: ArrayLike,
     labels: ArrayLike,
     change: Callable[..., Params] | None = None,
-    numbers: tuple[Any, ...] = (),
-    own: tuple[Any, ...] = (),
+    shared: tuple[Any, ...] = (),
+    per_network: tuple[Any, ...] = (),
 ) -> jax.Array:
-    """Share of examples that each network gets right, ``(E,)``; one network after the other.
+    """Accuracy of each network on the examples, ``(E,)``; one network after the other.
 
-    change : ``change(params, *numbers, *own)`` of the hidden layers, before; `own` lead with E.
+    change : ``change(params, *shared, *per_network)``, applied to the hidden layers before; arrays
+        in `per_network` have a leading axis E.
     """
-    kind = jax.tree.leaves(values[0])[0].dtype
-    shown = jnp.asarray(images, kind), jnp.asarray(labels)
-    return _accuracies(graph, values, *shown, change, numbers, own)
+    dtype = jax.tree.leaves(values[0])[0].dtype
+    examples = jnp.asarray(images, dtype), jnp.asarray(labels)
+    return _accuracies(graph, values, *examples, change, shared, per_network)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 4))
@@ -136,13 +137,13 @@ def _accuracies(
     images: jax.Array,
     labels: jax.Array,
     change: Callable[..., Params] | None,
-    numbers: tuple[Any, ...],
-    own: tuple[Any, ...],
+    shared: tuple[Any, ...],
+    per_network: tuple[Any, ...],
 ) -> jax.Array:
     def one(network: tuple[tuple[nnx.State, nnx.State], tuple[Any, ...]]) -> jax.Array:
-        (params, rest), given = network
+        (params, rest), arguments = network
         if change is not None:
-            params = with_hidden(params, change(hidden(params), *numbers, *given))
+            params = with_hidden(params, change(hidden(params), *shared, *arguments))
         return tested(graph, params, rest, images, labels)
 
-    return lax.map(one, (values, own))
+    return lax.map(one, (values, per_network))

@@ -1,4 +1,4 @@
-"""Trajectory regularisation: a layer that keeps the length of the minibatch's trajectory short."""
+"""Trajectory regularisation: a layer that penalises the length of the minibatch's trajectory."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ class TrajectoryRegularisation(nnx.Module):
 
     With a learnt scalar lambda it adds ``weight * lambda * length / original length`` to the loss
     and multiplies its activations by lambda. The length is that of the polyline through the
-    minibatch's neighbours, in the order in which they come; the original length is that of the same
-    minibatch's polyline in input space. Training and test do the same to the activations.
+    minibatch's examples, in their order in the minibatch; the original length is that of the same
+    minibatch's polyline in input space. Activations are scaled in training and in inference alike.
 
-    The paper's text leaves open what the original length is, and does not say that lambda starts
-    at 1.
+    The paper defines neither the original length nor the initial value of lambda, which is 1 here.
 
     Parameters
     ----------
@@ -41,8 +40,8 @@ class TrajectoryRegularisation(nnx.Module):
     Attributes
     ----------
     scale : lambda, a parameter, ``()``.
-    penalty : the term of the loss at the last call, a ``Penalty``, ``()``; left alone while
-        ``deterministic`` is on (``model.eval()``), and 0 where all inputs are one.
+    penalty : the term of the loss at the last call, a ``Penalty``, ``()``; not updated while
+        ``deterministic`` is on (``model.eval()``), and 0 where all inputs are equal.
 
     Examples
     --------

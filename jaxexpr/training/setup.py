@@ -1,4 +1,4 @@
-"""The networks of a run before its first step, drawn from their laws."""
+"""Initial networks of a training run, drawn from their laws."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from jaxexpr.training.steps import PerNetwork, State, StepSpec, begin_training, 
 
 
 class Initialised(NamedTuple):
-    """A run before its first step; arrays of `held` and `state` lead with the networks."""
+    """A run before its first step; arrays in `per_network` and `state` have a leading axis E."""
 
-    plan: StepSpec
-    held: PerNetwork
+    spec: StepSpec
+    per_network: PerNetwork
     state: State
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingSpec:
-    """What networks are to be drawn, and how they are to be trained; checked.
+    """Checked arguments of ``train``: which networks are drawn, and how they are trained.
 
     Attributes
     ----------
-    net, networks : of each cell of the sweep, so many.
+    net : hidden layers.
+    networks : number of networks in each cell of the sweep.
     classes, batch, optimiser : as for ``StepSpec``.
     normalisation, readout : as for ``Classifier``.
     intervention : as for ``train``.
@@ -60,7 +61,7 @@ class TrainingSpec:
 
     @property
     def sweep(self) -> tuple[int, ...]:
-        """Broadcast shape of all that is swept."""
+        """Broadcast shape of all swept arguments."""
         shapes = {name: np.shape(value) for name, value in self._swept.items()}
         for leaf in jax.tree.leaves(self.readout):
             shapes["readout"] = np.broadcast_shapes(shapes.get("readout", ()), np.shape(leaf))
@@ -83,20 +84,20 @@ class TrainingSpec:
         )
 
     def draw(self, key: jax.Array) -> Initialised:
-        """Draw all of them; network i of each cell from ``fold_in(key, i)``."""
+        """Draw all networks; network i of each sweep cell from ``fold_in(key, i)``."""
         leaves, tree = jax.tree.flatten((self.net, self.readout))
         cells = int(np.prod(self.sweep))
-        places = [i for i, op in enumerate(self.net.ops) if hasattr(op, "fan_in")]
-        sparse = tuple(isinstance(self.net.layer(i).weights, laws.Sparse) for i in places)
+        weight_layers = [i for i, op in enumerate(self.net.ops) if hasattr(op, "fan_in")]
+        sparse = tuple(isinstance(self.net.layer(i).weights, laws.Sparse) for i in weight_layers)
 
-        def flat(value: ArrayLike, kind: DTypeLike) -> jax.Array:
-            return jnp.asarray(np.broadcast_to(value, self.sweep).reshape(cells), kind)
+        def flat(value: ArrayLike, dtype: DTypeLike) -> jax.Array:
+            return jnp.asarray(np.broadcast_to(value, self.sweep).reshape(cells), dtype)
 
         net, readout = jax.tree.unflatten(tree, [np.reshape(leaf, -1)[0] for leaf in leaves])
         sample = self.model(net, readout, key)
         steps_with(self.optimiser, sample)
         prune = self.intervention.prune
-        plan = StepSpec(
+        spec = StepSpec(
             nnx.graphdef(sample),
             self.optimiser,
             self.batch,
@@ -106,24 +107,24 @@ class TrainingSpec:
             prune=None if prune is None else dataclasses.replace(prune, density=1.0),
         )
 
-        def one(cell: list[jax.Array], own: jax.Array) -> State:
+        def one(cell: list[jax.Array], key: jax.Array) -> State:
             net, readout = jax.tree.unflatten(tree, cell)
-            return begin_training(plan, self.model(net, readout, own), sparse=sparse)
+            return begin_training(spec, self.model(net, readout, key), sparse=sparse)
 
         keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(self.networks, dtype="u4"))
-        together = jax.vmap(jax.vmap(one, (None, 0)), (0, None), axis_size=cells)
-        state = jax.jit(together)([flat(leaf, self.net.dtype) for leaf in leaves], keys)
+        draw_all = jax.vmap(jax.vmap(one, (None, 0)), (0, None), axis_size=cells)
+        state = jax.jit(draw_all)([flat(leaf, self.net.dtype) for leaf in leaves], keys)
         state = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), state)
 
-        def each(name: str, kind: DTypeLike) -> jax.Array:
-            return jnp.repeat(flat(self._swept[name], kind), self.networks)
+        def swept(name: str, dtype: DTypeLike) -> jax.Array:
+            return jnp.repeat(flat(self._swept[name], dtype), self.networks)
 
-        # Another key than that of the weights, which is used up.
-        own = jax.vmap(lambda k: jax.random.fold_in(k, np.uint32(0)))(keys)
-        held = PerNetwork(
-            jnp.tile(own, cells),
-            each("train_layer", jnp.int32),
-            each("label_noise", jnp.float32),
-            each("prune.density", jnp.float32),
+        # The keys of the weights must not be used again.
+        training_keys = jax.vmap(lambda k: jax.random.fold_in(k, np.uint32(0)))(keys)
+        per_network = PerNetwork(
+            jnp.tile(training_keys, cells),
+            swept("train_layer", jnp.int32),
+            swept("label_noise", jnp.float32),
+            swept("prune.density", jnp.float32),
         )
-        return Initialised(plan, held, state)
+        return Initialised(spec, per_network, state)

@@ -1,4 +1,4 @@
-"""Networks at a moment of their training, and at its end with their history."""
+"""Networks during training, and trained networks with their history."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Snapshot:
-    """Networks at one moment of their training: what a tracker is given.
+    """Networks at one step of their training: the argument of a tracker.
 
     Attributes
     ----------
-    net : what they were drawn from.
-    step, epoch : how far they are.
-    count : number of networks E: all of the sweep, one cell after the other.
-    graph, values : of their Flax models, for ``nnx.merge``; every array has a leading axis E.
+    net : random network that they were drawn from.
+    step, epoch : training steps and epochs done.
+    count : number of networks E: those of all sweep cells, one cell after the other.
+    graph, values : graph and state of their Flax models, for ``nnx.merge``; every array has a
+        leading axis E.
     """
 
     net: Network
@@ -55,7 +56,7 @@ class Snapshot:
     def network(self, index: int) -> Params:
         """``(W, b)`` of each hidden layer of one network, NumPy float64: for exact counts.
 
-        Layers alone: with a normalisation the network is more than they, see ``model``.
+        Normalisation between the layers is not included, see ``model``.
         """
         return jax.tree.map(lambda x: x[index], self.networks)
 
@@ -63,14 +64,14 @@ class Snapshot:
     def networks(self) -> Params:
         """``(W, b)`` of each hidden layer of all networks, NumPy float64, leading axis E.
 
-        Layers alone, as in ``network``.
+        Normalisation between the layers is not included.
         """
         return jax.tree.map(lambda x: np.asarray(x, np.float64), self.params)
 
     def model(self, index: int) -> Classifier:
         """The Flax model of one network, for inference."""
-        own = jax.tree.map(lambda x: x[index], self.values)
-        model: Classifier = nnx.merge(self.graph, *own, copy=True)
+        state = jax.tree.map(lambda x: x[index], self.values)
+        model: Classifier = nnx.merge(self.graph, *state, copy=True)
         model.eval()
         return model
 
@@ -83,16 +84,16 @@ class Fit:
 
     Attributes
     ----------
-    net : what they were drawn from.
+    net : random network that they were drawn from.
     shape : ``sweep + (networks,)``.
-    steps, epochs : of the records, ``(records,)``; the first is before training.
+    steps, epochs : step and epoch of each record, ``(records,)``; the first is before training.
     history : name to ``(records, *shape, ...)``, NumPy: ``loss`` and ``train_accuracy`` (means over
-        the examples seen since the record before, on the labels that the network was given; NaN at
-        the first), ``test_accuracy``, and what the trackers found.
-    seconds : spent on ``first_step`` of each start, which compiles; on all other ``training``; on
-        ``first_look``, the record before it, which compiles what tests and trackers run; on
-        ``testing`` and ``tracking`` at all other records.
-    last : the networks at the end; of a run that was interrupted, as they were then: ``last.step``.
+        the examples seen since the previous record, with the labels used in training; NaN at the
+        first), ``test_accuracy``, and the values of the trackers.
+    seconds : time of ``first_step``, the first call after each start, which compiles; of all other
+        ``training``; of ``first_look``, the record before training, which compiles tests and
+        trackers; of ``testing`` and ``tracking`` at all other records.
+    last : the networks at the end of training, or at the step of an interruption, ``last.step``.
     """
 
     net: Network
@@ -105,8 +106,8 @@ class Fit:
 
     def __repr__(self) -> str:
         ends = [
-            f"{name} {np.nanmean(found[-1]):.4g}"
-            for name, found in self.history.items()
+            f"{name} {np.nanmean(values[-1]):.4g}"
+            for name, values in self.history.items()
             if name in ("loss", "train_accuracy", "test_accuracy")
         ]
         others = [name for name in self.history if not name.endswith(("loss", "_accuracy"))]
@@ -119,7 +120,7 @@ class Fit:
     def params(self, *index: int) -> Params:
         """``(W, b)`` of each hidden layer of one trained network, NumPy in its precision.
 
-        Layers alone: with a normalisation the network is more than they, see ``model``.
+        Normalisation between the layers is not included, see ``model``.
         ``fit.params(0)``, or ``fit.params(2, 0)`` for the first network of a sweep's third cell.
         """
         return jax.tree.map(lambda x: np.asarray(x[self._flat(index)]), self.last.params)
@@ -141,35 +142,47 @@ class Fit:
         Parameters
         ----------
         examples : ``(images, labels)``.
-        change : a pure function of one network's hidden ``(W, b)``, applied before: noise on a
-            layer, pruning.
-        args : a number or a tuple of them, passed on to `change` after the layers; other ones
-            compile nothing anew.
-        per_network_args : an array ``sweep + (networks,) + (...)`` or a tuple of them: each
-            network's own entry is passed on after `args`. A seed, for example.
+        change : a pure function of one network's hidden ``(W, b)``, applied before the test, such
+            as noise on a layer or pruning.
+        args : a number or a tuple of them, passed to `change` after the layers; other values do not
+            cause a recompilation.
+        per_network_args : an array ``sweep + (networks,) + (...)`` or a tuple of them: the entry of
+            each network is passed after `args`. A seed, for example.
 
         Returns
         -------
         ``sweep + (networks,)``.
+
+        Raises
+        ------
+        ValueError
+            if `examples` do not fit the network, or an array in `per_network_args` has another
+            leading shape.
         """
-        found = as_examples("examples", examples, self.net)
+        checked = as_examples("examples", examples, self.net)
         args = args if isinstance(args, tuple) else (args,)
-        each = [
+        network_args = [
             np.asarray(x)
             for x in (
                 per_network_args if isinstance(per_network_args, tuple) else (per_network_args,)
             )
         ]
-        for i, array in enumerate(each):
+        for i, array in enumerate(network_args):
             if array.shape[: len(self.shape)] != self.shape:
                 raise ValueError(
                     f"per_network_args[{i}] has shape {array.shape} and networks have "
                     f"{self.shape}: give an entry for each network"
                 )
-        flat = tuple(x.reshape(-1, *x.shape[len(self.shape) :]) for x in each)
+        flat = tuple(x.reshape(-1, *x.shape[len(self.shape) :]) for x in network_args)
         with precision(self.net.dtype):
             shares = parallel.accuracies(
-                self.last.graph, self.last.values, found.images, found.labels, change, args, flat
+                self.last.graph,
+                self.last.values,
+                checked.images,
+                checked.labels,
+                change,
+                args,
+                flat,
             )
         return np.asarray(shares).reshape(self.shape)
 
@@ -202,11 +215,11 @@ class Fit:
             )
         axes = ("record", *dims, "network")
         variables = {
-            name: ((*axes, *(f"{name}_{i}" for i in range(found.ndim - len(axes)))), found)
-            for name, found in self.history.items()
+            name: ((*axes, *(f"{name}_{i}" for i in range(values.ndim - len(axes)))), values)
+            for name, values in self.history.items()
         }
-        places = {"step": ("record", self.steps), "epoch": ("record", self.epochs)}
-        return xr.Dataset(variables, {**(coords or {}), **places})
+        record_coords = {"step": ("record", self.steps), "epoch": ("record", self.epochs)}
+        return xr.Dataset(variables, {**(coords or {}), **record_coords})
 
     if not TYPE_CHECKING:
         __getattr__ = elsewhere("Fit", ATTRIBUTES["Fit"])

@@ -1,4 +1,4 @@
-"""One step, one epoch, one test of one network: pure functions, without batches of networks."""
+"""One step, one epoch, one test of one network: pure functions, not batched over networks."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from jax.typing import ArrayLike
 
 from jaxexpr import prng
 from jaxexpr.training.interventions import Prune, StepCount, largest_weights, wrong_labels
-from jaxexpr.training.models import Normalised, by_place, hidden, weighted, with_hidden
+from jaxexpr.training.models import Normalised, by_path, hidden, weighted, with_hidden
 from jaxexpr.training.regularise import Penalty
 
-TOGETHER = 2000  # examples that are tested at once, and that running means begin with
+TOGETHER = 2000  # examples tested at once; also those that the first running means are taken over
 
 
 class State(NamedTuple):
-    """A network that is being trained.
+    """State of the training of one network.
 
-    params, rest : of its Flax model: parameters, and all else (running means).
+    params, rest : state of its Flax model: parameters, and all else (running means).
     optimiser : state of the optimiser.
-    masks : which weights of the hidden layers are left, ``()`` if all are.
-    loss, right : sum of the loss over the examples seen since the last record, without
-        regularisation, and how many of them were classified as their labels say.
+    masks : True for weights of the hidden layers that are trained, ``()`` if all are.
+    loss, right : sum of the loss, without regularisation, and number of correct classifications,
+        over the examples seen since the last record.
     """
 
     params: nnx.State
@@ -39,12 +39,12 @@ class State(NamedTuple):
 
 
 class PerNetwork(NamedTuple):
-    """What stays as it is while a network is trained.
+    """Constants of the training of one network; each may differ between networks.
 
-    key : of the order of its examples, and of wrong labels.
-    train_layer : number of the one layer that is trained, 1 the first; 0 is all.
+    key : JAX random key of the order of its examples, and of wrong labels.
+    train_layer : number of the only layer that is trained, counted from 1; 0 trains all.
     label_noise : share of labels that are replaced.
-    density : of the hidden layers when pruning is done.
+    density : share of weights of the hidden layers that remain after pruning.
     """
 
     key: jax.Array
@@ -55,13 +55,13 @@ class PerNetwork(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class StepSpec:
-    """What is static.
+    """Static arguments of a step.
 
-    graph : of the Flax model.
-    optimiser : of Optax.
-    batch, classes : sizes.
-    freezes, noisy : whether one layer only is trained, and whether labels are replaced.
-    prune : when weights go.
+    graph : graph of the Flax model.
+    optimiser : Optax optimiser.
+    batch, classes : number of examples in a minibatch, and of classes.
+    freezes, noisy : whether only one layer is trained, and whether labels are replaced.
+    prune : schedule of pruning.
     """
 
     graph: nnx.GraphDef
@@ -73,43 +73,43 @@ class StepSpec:
     prune: Prune | None = None
 
 
-def begin_training(plan: StepSpec, model: nnx.Module, *, sparse: tuple[bool, ...]) -> State:
+def begin_training(spec: StepSpec, model: nnx.Module, *, sparse: tuple[bool, ...]) -> State:
     """Return the state of an untrained model.
 
-    sparse : of each hidden layer, whether weights that are 0 stay so.
+    sparse : for each hidden layer, whether weights that are 0 stay 0.
     """
     parts: Any = nnx.split(model, nnx.Param, ...)
     _, params, rest = parts
     masks: tuple[jax.Array, ...] = ()
-    if any(sparse) or plan.prune is not None:
+    if any(sparse) or spec.prune is not None:
         pairs = zip(hidden(params), sparse, strict=True)
         masks = tuple((w != 0) | (not keep) for (w, _), keep in pairs)
-    start = plan.optimiser.init(params)
+    start = spec.optimiser.init(params)
     zero = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
     return State(params, rest, start, masks, zero, jnp.zeros((), jnp.int32))
 
 
 def calibrated(
-    plan: StepSpec, held: PerNetwork, params: nnx.State, rest: nnx.State, images: jax.Array
+    spec: StepSpec, per_network: PerNetwork, params: nnx.State, rest: nnx.State, images: jax.Array
 ) -> nnx.State:
     """Return `rest` with the running means and variances of untrained batch normalisation.
 
-    They are those of the first ``TOGETHER`` examples (all, if there are fewer) in the order in
-    which the network will be shown them. Flax begins with means of 0 and variances of 1: with
-    those, normalisation does nothing in inference before the first step, and little in the next.
+    They are computed on the first ``TOGETHER`` examples (all, if there are fewer) of the first
+    epoch. Flax starts with means of 0 and variances of 1: with those, normalisation would do
+    nothing in inference before the first step, and little after the next ones.
     """
-    model = nnx.merge(plan.graph, params, rest, copy=True)
+    model = nnx.merge(spec.graph, params, rest, copy=True)
     for stage in model.stages:
         if isinstance(stage, Normalised):
-            stage.norm.momentum = 0.0  # forgets at once what it began with
-    model.images(images[shown_in(held, 0, len(images))[:TOGETHER]])
+            stage.norm.momentum = 0.0  # replaces the initial values at once
+    model.images(images[shown_in(per_network, 0, len(images))[:TOGETHER]])
     parts: Any = nnx.split(model, nnx.Param, ...)
     return parts[2]
 
 
-def shown_in(held: PerNetwork, number: ArrayLike, count: int) -> jax.Array:
-    """Return the order in which a network is shown its examples in an epoch, ``(count,)``."""
-    return prng.permutation(prng.child(prng.seed(held.key), number, 1), count)
+def shown_in(per_network: PerNetwork, number: ArrayLike, count: int) -> jax.Array:
+    """Return the order of the examples in the epoch with index `number`, ``(count,)``."""
+    return prng.permutation(prng.child(prng.seed(per_network.key), number, 1), count)
 
 
 def steps_with(optimiser: optax.GradientTransformation, model: nnx.Module) -> None:
@@ -124,24 +124,24 @@ def steps_with(optimiser: optax.GradientTransformation, model: nnx.Module) -> No
     rates = "give numbers in it, not arrays; of several learning rates call train once for each"
     try:
         with jax.numpy_dtype_promotion("standard"):
-            made = jax.eval_shape(once, params)
+            updates = jax.eval_shape(once, params)
     except TypeError as error:
         reason = str(error).partition("\n")[0][:100]
         fix = alone if "missing" in reason else rates
         raise ValueError(f"optimiser cannot do a step ({reason}): {fix}") from error
-    if jax.tree.map(jnp.shape, made) != jax.tree.map(jnp.shape, params):
+    if jax.tree.map(jnp.shape, updates) != jax.tree.map(jnp.shape, params):
         raise ValueError(f"optimiser changes the shapes of parameters: {rates}")
 
 
 def _of_layer(updates: nnx.State, layer: jax.Array) -> nnx.State:
-    """Keep the updates of one hidden layer; of all if `layer` is 0."""
+    """Set all updates but those of one hidden layer to 0; none if `layer` is 0."""
     numbers = {stage: n for n, stage in enumerate(weighted(updates), start=1)}
 
-    def at(place: tuple[Any, ...], leaf: jax.Array) -> jax.Array:
-        number = numbers.get(place[1], -1) if place[0] == "stages" else -1
+    def masked(path: tuple[Any, ...], leaf: jax.Array) -> jax.Array:
+        number = numbers.get(path[1], -1) if path[0] == "stages" else -1
         return jnp.where((layer == 0) | (layer == number), leaf, 0)
 
-    return by_place(at, updates)
+    return by_path(masked, updates)
 
 
 def _masked_updates(params: nnx.State, masks: tuple[jax.Array, ...]) -> nnx.State:
@@ -151,10 +151,10 @@ def _masked_updates(params: nnx.State, masks: tuple[jax.Array, ...]) -> nnx.Stat
 
 
 def objective(
-    plan: StepSpec, params: nnx.State, rest: nnx.State, x: jax.Array, y: jax.Array
+    spec: StepSpec, params: nnx.State, rest: nnx.State, x: jax.Array, y: jax.Array
 ) -> tuple[jax.Array, tuple[nnx.State, jax.Array, jax.Array]]:
-    """Return loss with regularisation, and beside it what changed, the plain loss, and the hits."""
-    model = nnx.merge(plan.graph, params, rest, copy=True)
+    """Loss with regularisation; also the new `rest`, the plain summed loss, and correct labels."""
+    model = nnx.merge(spec.graph, params, rest, copy=True)
     logits = model(x)
     parts: Any = nnx.split(model, nnx.Param, ...)
     rest = parts[2]
@@ -170,33 +170,38 @@ def _classes(logits: jax.Array) -> jax.Array:
 
 
 def step(
-    plan: StepSpec, held: PerNetwork, state: State, x: jax.Array, y: jax.Array, done: StepCount
+    spec: StepSpec,
+    per_network: PerNetwork,
+    state: State,
+    x: jax.Array,
+    y: jax.Array,
+    done: StepCount,
 ) -> State:
-    """One step of the optimiser on one minibatch.
+    """Do one step of the optimiser on one minibatch.
 
     Parameters
     ----------
     x, y : examples ``(batch, ...)`` and labels ``(batch,)``.
-    done : steps done before.
+    done : number of steps done before.
     """
     differentiate = jax.grad(objective, argnums=1, has_aux=True)
-    gradient, (rest, loss, right) = differentiate(plan, state.params, state.rest, x, y)
-    with jax.numpy_dtype_promotion("standard"):  # Optax counts on it
-        updates, optimiser = plan.optimiser.update(gradient, state.optimiser, state.params)
-    if plan.freezes:
-        updates = _of_layer(updates, held.train_layer)
+    gradient, (rest, loss, right) = differentiate(spec, state.params, state.rest, x, y)
+    with jax.numpy_dtype_promotion("standard"):  # required by Optax
+        updates, optimiser = spec.optimiser.update(gradient, state.optimiser, state.params)
+    if spec.freezes:
+        updates = _of_layer(updates, per_network.train_layer)
     params: Any = optax.apply_updates(state.params, updates)
     masks = state.masks
     if masks:
         params = _masked_updates(params, masks)
-    if plan.prune is not None:
-        due, prune = plan.prune.due(done + 1), plan.prune
+    if spec.prune is not None:
+        due, prune = spec.prune.due(done + 1), spec.prune
 
         def cut(masks: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-            left = prune.left(done + 1, held.density)
-            # What is gone is 0, and so comes last.
+            density = prune.left(done + 1, per_network.density)
+            # Pruned weights are 0, hence the smallest.
             pairs = zip(hidden(params), masks, strict=True)
-            return tuple(largest_weights(w, left) & mask for (w, _), mask in pairs)
+            return tuple(largest_weights(w, density) & mask for (w, _), mask in pairs)
 
         masks = lax.cond(due, cut, lambda masks: masks, masks)
         params = _masked_updates(params, masks)
@@ -204,8 +209,8 @@ def step(
 
 
 def epoch(
-    plan: StepSpec,
-    held: PerNetwork,
+    spec: StepSpec,
+    per_network: PerNetwork,
     state: State,
     images: jax.Array,
     labels: jax.Array,
@@ -215,18 +220,18 @@ def epoch(
 ) -> State:
     """Do the steps ``first, ..., last - 1`` of an epoch; all three numbers may be traced.
 
-    The order of the examples is drawn anew for each epoch, from the key and its number alone;
-    examples that do not fill a minibatch wait for another epoch.
+    The order of the examples is drawn for each epoch from the key and the index `number` of the
+    epoch. Examples that do not fill a minibatch are not used in this epoch.
     """
     count = len(images)
-    order = shown_in(held, number, count)
-    if plan.noisy:
-        labels = wrong_labels(labels, held.label_noise, plan.classes, held.key)
-    before = number * (count // plan.batch)
+    order = shown_in(per_network, number, count)
+    if spec.noisy:
+        labels = wrong_labels(labels, per_network.label_noise, spec.classes, per_network.key)
+    before = number * (count // spec.batch)
 
     def body(i: jax.Array, state: State) -> State:
-        chosen = lax.dynamic_slice_in_dim(order, i * plan.batch, plan.batch)
-        return step(plan, held, state, images[chosen], labels[chosen], before + i)
+        chosen = lax.dynamic_slice_in_dim(order, i * spec.batch, spec.batch)
+        return step(spec, per_network, state, images[chosen], labels[chosen], before + i)
 
     return lax.fori_loop(first, last, body, state)
 
@@ -234,13 +239,13 @@ def epoch(
 def tested(
     graph: nnx.GraphDef, params: nnx.State, rest: nnx.State, images: jax.Array, labels: jax.Array
 ) -> jax.Array:
-    """Return the share of examples that the network classifies as their labels say, ``()``."""
+    """Return the accuracy of the network on the examples, ``()``."""
     model = nnx.merge(graph, params, rest, copy=True)
     model.eval()
     graph, values = nnx.split(model)
 
-    def right(both: tuple[jax.Array, jax.Array]) -> jax.Array:
-        x, y = both
+    def right(example: tuple[jax.Array, jax.Array]) -> jax.Array:
+        x, y = example
         return _classes(nnx.merge(graph, values, copy=True)(x[None]))[0] == y
 
     together = min(TOGETHER, len(images))

@@ -1,7 +1,7 @@
-"""What to record while networks are trained: trackers, made for ``train(trackers=[...])``.
+"""Quantities to record during training: trackers, for ``train(trackers=[...])``.
 
 A tracker is a function of a ``Snapshot`` that returns names and arrays whose first axis is the
-networks. These here count and measure as the rest of the package does; exact ones in float64.
+networks. Those of this module use the counts and probes of the package; exact ones in float64.
 """
 
 from __future__ import annotations
@@ -36,17 +36,20 @@ from jaxexpr.training.snapshots import Snapshot
 Tracker = Callable[[Snapshot], Mapping[str, Any]]
 
 
-def _with_fingerprint(look: Tracker, *what: Any) -> Tracker:
-    """Say what a tracker looks at, so that a checkpoint is not continued with another one."""
-    vars(look)["identity"] = fingerprint(look.__qualname__, what)
-    return look
+def _with_fingerprint(tracker: Tracker, *arguments: Any) -> Tracker:
+    """Set the identity of a tracker, so that a checkpoint is not continued with another one.
+
+    The name of the inner function is a part of it: renaming it makes older checkpoints unusable.
+    """
+    vars(tracker)["identity"] = fingerprint(tracker.__qualname__, arguments)
+    return tracker
 
 
 def weight_scale() -> Tracker:
     """Record sigma_w of each layer with weights, ``weight_scale`` of shape ``(E, layers)``.
 
-    That is ``sqrt(fan_in * mean(W^2))``: of a layer as it was drawn, about the standard deviation
-    that its law was given.
+    That is ``sqrt(fan_in * mean(W^2))``: before training about the standard deviation of the
+    layer's law.
     """
 
     def look(now: Snapshot) -> dict[str, Any]:
@@ -79,13 +82,18 @@ def _all_but_first(array: np.ndarray) -> tuple[int, ...]:
 def lengths(curve: Curve, *, points: int = 100, name: str = "length") -> Tracker:
     """Record the length of a curve's image in each stage of the model, ``(E, stages)``.
 
-    By tangents at `points` midpoints. Stages are the layers of the network and the normalisations
-    between them, in inference (``Classifier.names``).
+    It is computed from tangents at `points` midpoints. Stages are the layers of the network and the
+    normalisations between them, in inference (``Classifier.names``).
 
     Parameters
     ----------
-    curve : in input space; not an infinite line.
-    name : of the record.
+    curve : a curve in input space; not an infinite line.
+    name : name of the entry in the history.
+
+    Raises
+    ------
+    ValueError
+        if `curve` is no curve or an infinite line, or `points` is no integer >= 1.
     """
     curve = as_curve("curve", curve)
     if curve.whole:
@@ -94,9 +102,9 @@ def lengths(curve: Curve, *, points: int = 100, name: str = "length") -> Tracker
     low, high = curve.domain
 
     def look(now: Snapshot) -> dict[str, Any]:
-        kind = jnp.dtype(now.net.dtype)
-        t = jnp.asarray(nodes.parameters(curve), kind)
-        speeds = _speeds(now.graph, now.values, curve.astype(kind), t)
+        dtype = jnp.dtype(now.net.dtype)
+        t = jnp.asarray(nodes.parameters(curve), dtype)
+        speeds = _speeds(now.graph, now.values, curve.astype(dtype), t)
         return {name: np.asarray(speeds, np.float64) * (high - low)}
 
     return _with_fingerprint(look, curve, points, name)
@@ -109,9 +117,9 @@ def _speeds(
     """Mean speed of the curve's image in each stage, of each network: ``(E, stages)``."""
     x, tangents = curve.points_and_tangents(t)
 
-    def one(own: tuple[nnx.State, nnx.State]) -> jax.Array:
+    def one(state: tuple[nnx.State, nnx.State]) -> jax.Array:
         def images(x: jax.Array) -> list[jax.Array]:
-            model = nnx.merge(graph, *own, copy=True)
+            model = nnx.merge(graph, *state, copy=True)
             model.eval()
             return model.images(x)
 
@@ -134,6 +142,11 @@ def measures(
     Parameters
     ----------
     curve, probes, method, points : as for ``measure``.
+
+    Raises
+    ------
+    ValueError
+        if an argument is invalid; in training, if the network has normalisation between its layers.
     """
     curve, chosen = as_curve("curve", curve), as_probes(probes)
     options: dict[str, Any] = {"method": checks.one_of("method", method, METHODS)}
@@ -141,23 +154,32 @@ def measures(
         options["points"] = checks.integer("points", points)
 
     def look(now: Snapshot) -> dict[str, Any]:
-        _alone(now, "measures")
+        _refuse_normalisation(now, "measures")
         net: dict[str, Any] = {"activation": now.net.activation}
         if not isinstance(now.net, MLP):
             net = {"net": now.net}
-        each = _each(now, lambda own: measure(own, curve, probes=chosen, **net, **options))
-        return {name: np.stack([found[name] for found in each]) for name in each[0]}
+        per_network = _each(
+            now, lambda params: measure(params, curve, probes=chosen, **net, **options)
+        )
+        return {name: np.stack([values[name] for values in per_network]) for name in per_network[0]}
 
     return _with_fingerprint(look, curve, probes, sorted(options.items()))
 
 
 @explained
 def regions(lines: Sequence[Curve], *, name: str = "regions") -> Tracker:
-    """Record the activation regions that lines meet, ``(E, lines)``: exact counts.
+    """Record the number of activation regions along lines, ``(E, lines)``: exact counts.
 
     Parameters
     ----------
     lines : curves of one kind, such as ``curves.line(origin, x, whole=True)``.
+    name : name of the entry in the history.
+
+    Raises
+    ------
+    ValueError
+        if `lines` is no sequence of curves; in training, if the network is no MLP or has
+        normalisation between its layers.
     """
     if not isinstance(lines, Sequence):
         raise ValueError(f"lines={checks.shown(lines)}: give a list of curves, [line] for one")
@@ -177,7 +199,14 @@ def distances(x: ArrayLike, *, name: str = "distance") -> Tracker:
 
     Parameters
     ----------
-    x : ``(points, n_in)``.
+    x : points, ``(points, n_in)``.
+    name : name of the entry in the history.
+
+    Raises
+    ------
+    ValueError
+        if `x` has another shape; in training, if the network is no MLP or has normalisation between
+        its layers.
     """
     x = np.asarray(checks.numeric("x", x), np.float64)
     if x.ndim != 2:
@@ -200,17 +229,24 @@ def plane(
     networks: int | None = None,
     name: str = "plane",
 ) -> Tracker:
-    """Record the activation regions that a square meets, after each layer, ``(E, depth)``: exact.
+    """Record the number of activation regions in a square, by depth, ``(E, depth)``: exact.
 
-    About 4 microseconds a region of each network and look: a square with thousands of regions can
-    take longer than small networks take to learn.
+    A record takes about 4 microseconds for each region of each network: squares with thousands of
+    regions can take longer than the training of small networks.
 
     Parameters
     ----------
     origin, u, v, half_width : as for ``jaxexpr.exact.plane``.
-    networks : how many are looked at, the first ones; the others are NaN. By default all.
+    networks : number of networks that are counted, the first ones; others are NaN. Default all.
+    name : name of the entry in the history.
+
+    Raises
+    ------
+    ValueError
+        if `networks` is no integer >= 1; in training, if the square is invalid, or the network is
+        no MLP or has normalisation between its layers.
     """
-    where = (origin, u, v, half_width)
+    square = (origin, u, v, half_width)
     if networks is not None:
         networks = checks.integer("networks", networks)
 
@@ -218,21 +254,21 @@ def plane(
         _refuse_other_layers(now, "plane")
         activation = now.net.activation
 
-        def counts(own: Params) -> np.ndarray:
-            return exact.plane(own, *where, activation=activation, progress=False).counts
+        def counts(params: Params) -> np.ndarray:
+            return exact.plane(params, *square, activation=activation, progress=False).counts
 
-        each = _each(now, counts, networks)
-        found = np.full((now.count, len(each[0])), np.nan)
-        found[: len(each)] = each
-        return {name: found}
+        per_network = _each(now, counts, networks)
+        counts_by_depth = np.full((now.count, len(per_network[0])), np.nan)
+        counts_by_depth[: len(per_network)] = per_network
+        return {name: counts_by_depth}
 
-    return _with_fingerprint(look, where, networks, name)
+    return _with_fingerprint(look, square, networks, name)
 
 
 def _each(now: Snapshot, find: Callable[[Params], Any], most: int | None = None) -> list[Any]:
     """Call `find` for each network, in a thread for each core; first for one, which compiles.
 
-    most : of the networks, the first ones.
+    most : number of networks, the first ones; None is all.
     """
     count = now.count if most is None else min(most, now.count)
     with ThreadPoolExecutor(cores()) as pool:
@@ -242,20 +278,20 @@ def _each(now: Snapshot, find: Callable[[Params], Any], most: int | None = None)
         ]
 
 
-def _refuse_other_layers(now: Snapshot, what: str) -> None:
+def _refuse_other_layers(now: Snapshot, name: str) -> None:
     if not isinstance(now.net, MLP):
         raise ValueError(
-            f"track.{what} counts in fully connected layers, and this network has other ones: use "
+            f"track.{name} counts in fully connected layers, and this network has other ones: use "
             "jaxexpr.exact.pieces_of with snapshot.model(i) in a tracker of your own"
         )
-    _alone(now, what)
+    _refuse_normalisation(now, name)
 
 
-def _alone(now: Snapshot, what: str) -> None:
-    """Refuse networks that are more than their layers."""
+def _refuse_normalisation(now: Snapshot, name: str) -> None:
+    """Raise ValueError for networks with normalisation between their layers."""
     if jax.tree.leaves(now.values[1]):
         raise ValueError(
-            f"track.{what} measures layers with weights, and this network has a normalisation "
+            f"track.{name} measures layers with weights, and this network has a normalisation "
             "between them: use track.lengths, or jaxexpr.exact.pieces_of with snapshot.model(i) in "
             "a tracker of your own"
         )

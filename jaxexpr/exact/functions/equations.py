@@ -1,4 +1,4 @@
-"""The steps of a function, and what the nonlinear ones did along a segment."""
+"""Equations of a function's jaxpr, and the state changes of nonlinear ones along a segment."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 @dataclasses.dataclass(frozen=True)
 class Crossing:
-    """What one nonlinear equation did along the segment.
+    """State changes of one nonlinear equation along the segment.
 
     Attributes
     ----------
-    primitive : its name in JAX.
-    place : where it stands: source file, line and function, and the module's path if it has one.
-    count : how often one of its scalars changed its state, over all of them.
+    primitive : name of the JAX primitive.
+    place : source file, line and function, and the path of the module if it has one.
+    count : number of state changes, summed over its scalars.
     """
 
     primitive: str
@@ -27,7 +27,7 @@ class Crossing:
 
 
 class StateChanges:
-    """Counts how often states change from piece to piece, seen a span of pieces at a time.
+    """Counts state changes between neighbouring pieces, given one block of pieces after another.
 
     A state is a number or a boolean, or a set (booleans along the middle axis); two sets differ
     if they have no member in common.
@@ -39,7 +39,7 @@ class StateChanges:
         self.last: Array | None = None
 
     def see(self, states: Array) -> None:
-        """Go on with further pieces, ``(pieces, entries)`` or ``(pieces, members, entries)``."""
+        """Add the next pieces, ``(pieces, entries)`` or ``(pieces, members, entries)``."""
         if self.first is None or self.last is None:
             self.first = states[:1].copy()
         else:
@@ -48,7 +48,7 @@ class StateChanges:
         self.count += _different(states[:-1], states[1:])
 
     def across(self, following: StateChanges) -> int:
-        """How many states change between the last piece here and the first one there."""
+        """Number of states that differ between the last piece and the first one of `following`."""
         assert self.last is not None and following.first is not None
         return _different(self.last, following.first)
 
@@ -59,13 +59,13 @@ def _different(before: Array, after: Array) -> int:
 
 
 class Equation(NamedTuple):
-    """One step of a function.
+    """One equation of a jaxpr.
 
     Attributes
     ----------
-    primitive, params : of JAX.
-    shapes, dtypes : of its outputs.
-    place : where it stands, for messages.
+    primitive, params : JAX primitive and its parameters.
+    shapes, dtypes : shapes and types of its outputs.
+    place : source location, for messages.
     """
 
     primitive: Any
@@ -79,7 +79,7 @@ class Equation(NamedTuple):
         return str(self.primitive.name)
 
     def refused(self, reason: str) -> ValueError:
-        """The error that says why this equation cannot be followed."""
+        """Return the error for an equation that is not supported, with the reason."""
         place = f" at {self.place}" if self.place else ""
         return ValueError(
             f"fn holds {self.name}{place}, {reason}: give a function made of affine and "

@@ -1,4 +1,4 @@
-"""A function's steps, one after another: calls are entered, loops unrolled, dead steps left out."""
+"""Evaluate a jaxpr along a segment: calls are inlined, loops unrolled, dead code is skipped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jaxexpr.exact.functions.linear_rules import mapped
 from jaxexpr.exact.functions.values import Linear, Segment, Steps, Value
 
 RULES = linear_rules.RULES | indexing_rules.RULES | max_rules.RULES | nonlinear_rules.RULES
-# Rules that know what to do with something that jumps from piece to piece.
+# Rules that accept values that jump between pieces.
 TAKE_STEPS = ("mul", "div", "select_n")
 # Primitives that call a function once, and the parameter that holds it.
 CALLS = {
@@ -35,43 +35,43 @@ CALLS = {
 
 
 class Walk:
-    """The steps of a function, one after another, on a segment.
+    """Evaluates the equations of a function in order on a segment.
 
     Attributes
     ----------
-    segment : what the steps write to.
+    segment : segment into which breakpoints are inserted.
     dtype : the lowest floating precision of a value that depends on x so far.
-    done : steps that were carried out, as ``steps`` counts them.
+    done : number of steps done, as ``steps`` counts them.
     """
 
     def __init__(self, segment: Segment, dtype: DTypeLike, see: Callable[[int], None]) -> None:
         self.segment = segment
         self.dtype = np.dtype(dtype)
-        self.done, self._see, self._inside = 0, see, 0
+        self.done, self._report, self._inside = 0, see, 0
 
     def run(
         self, jaxpr: core.Jaxpr, consts: Sequence[Any], arguments: Sequence[Any],
         wanted: Sequence[bool], place: str,
     ) -> list[Any]:  # fmt: skip
         """Return the outputs of a jaxpr; those that are not `wanted` are ``None``."""
-        known = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *arguments), strict=True))
+        values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *arguments), strict=True))
 
         def read(atom: core.Literal | core.Var) -> Value:
             if isinstance(atom, core.Literal):
                 return np.asarray(atom.val, array_of(atom).dtype)
-            return known[atom]
+            return values[atom]
 
         outs = [v if w else None for v, w in zip(jaxpr.outvars, wanted, strict=True)]
         for equation, used, last in _needed(jaxpr, outs):
             inputs = [read(atom) for atom in equation.invars]
-            here = _place(equation, place)
-            made = self.step(equation, inputs, used, here)
-            for variable, value in zip(equation.outvars, made, strict=True):
-                known[variable] = value
+            location = _location(equation, place)
+            outputs = self.step(equation, inputs, used, location)
+            for variable, value in zip(equation.outvars, outputs, strict=True):
+                values[variable] = value
                 if isinstance(value, Linear):
                     self._note(array_of(variable))
             for variable in last:
-                del known[variable]
+                del values[variable]
         return [None if out is None else read(out) for out in outs]
 
     def _note(self, aval: jax.core.ShapedArray) -> None:
@@ -80,10 +80,10 @@ class Walk:
         if floating and np.dtype(dtype).itemsize < self.dtype.itemsize:
             self.dtype = np.dtype(dtype)
 
-    def _did(self, steps: int) -> None:
+    def _count_steps(self, steps: int) -> None:
         if not self._inside:
             self.done += steps
-            self._see(self.done)
+            self._report(self.done)
 
     def step(
         self, eqn: core.JaxprEqn, inputs: list[Any], used: Sequence[bool], place: str
@@ -104,17 +104,17 @@ class Walk:
         moving = [isinstance(x, Linear | Steps) for x in inputs]
         if not any(moving):
             outs = eqn.primitive.bind(*inputs, **params)
-            self._did(_steps_of(eqn, used))
+            self._count_steps(_steps_of(eqn, used))
             return outs if eqn.primitive.multiple_results else [outs]
         if name == "scan":
             return self.scan(equation, inputs, used)
-        if name in LOOPS:  # how many steps these are is not known before
+        if name in LOOPS:  # their number of steps is not known in advance
             self._inside += 1
             outs = LOOPS[name](self, equation, inputs, used)
             self._inside -= 1
         else:
             outs = self._applied(equation, inputs, moving)
-        self._did(1)
+        self._count_steps(1)
         return outs
 
     def _applied(
@@ -138,7 +138,7 @@ class Walk:
     def scan(
         self, equation: Equation, inputs: Sequence[Any], used: Sequence[bool]
     ) -> Sequence[Any]:
-        """A loop of a fixed number of rounds, round by round."""
+        """A loop of a fixed number of iterations, one after the other."""
         p = equation.params
         jaxpr, constants = _opened(p["jaxpr"])
         fixed, carried = p["num_consts"], p["num_carry"]
@@ -219,7 +219,7 @@ LOOPS = {"scan": Walk.scan, "while": Walk.loop, "cond": Walk.branch}
 
 
 def steps(jaxpr: core.Jaxpr, wanted: Sequence[bool]) -> int:
-    """How many steps a jaxpr is: its equations, and those that they call, as often as they do.
+    """Number of steps of a jaxpr: its equations, and those of the functions and loops they call.
 
     A loop with a condition, or a choice, is one step. Outputs that are not `wanted` cost nothing.
     """
@@ -239,7 +239,7 @@ def _steps_of(equation: core.JaxprEqn, used: Sequence[bool]) -> int:
 
 
 def array_of(atom: core.Literal | core.Var) -> jax.core.ShapedArray:
-    """Shape and type of what an atom of a jaxpr holds."""
+    """Shape and type of an atom of a jaxpr."""
     aval: Any = atom.aval
     return aval
 
@@ -259,17 +259,17 @@ def _entry(value: Value, index: int) -> Value:
 def _needed(
     jaxpr: core.Jaxpr, outs: Sequence[Any]
 ) -> list[tuple[core.JaxprEqn, list[bool], list[core.Var]]]:
-    """Equations that reach `outs`; which of their outputs do; variables last read by each."""
-    kept = {v for v in outs if v is not None and not isinstance(v, core.Literal)}
-    found = []
+    """Equations that `outs` depend on; which of their outputs; variables last read by each."""
+    live = {v for v in outs if v is not None and not isinstance(v, core.Literal)}
+    equations = []
     for equation in reversed(jaxpr.eqns):
-        used = [variable in kept for variable in equation.outvars]
+        used = [variable in live for variable in equation.outvars]
         if not any(used):
             continue
         read = {v for v in equation.invars if not isinstance(v, core.Literal)}
-        found.append((equation, used, [v for v in read if v not in kept]))
-        kept |= read
-    return found[::-1]
+        equations.append((equation, used, [v for v in read if v not in live]))
+        live |= read
+    return equations[::-1]
 
 
 _LIBRARIES = tuple(f"{os.sep}{name}{os.sep}" for name in ("flax", "haiku", "equinox"))
@@ -277,7 +277,7 @@ _PYTHON = ("site-packages", os.path.dirname(os.__file__))
 
 
 def _summary(source: source_info_util.SourceInfo) -> str:
-    """File and line of an equation: of the caller's own code where a layer of a library has it."""
+    """File and line of an equation; inside a layer of a library, those of the user's code."""
     file = str(source_info_util.summarize(source))
     if source.traceback is not None and any(name in file for name in _LIBRARIES):
         inside = False
@@ -290,8 +290,8 @@ def _summary(source: source_info_util.SourceInfo) -> str:
     return file
 
 
-def _place(equation: core.JaxprEqn, caller: str) -> str:
-    """Where an equation stands; inside a library's own function, where that was called."""
+def _location(equation: core.JaxprEqn, caller: str) -> str:
+    """Source location of an equation; without one, that of its caller."""
     file = _summary(equation.source_info)
     module = str(equation.source_info.name_stack)
     return ", in ".join(part for part in (file, module) if part) if file else caller

@@ -1,9 +1,9 @@
-"""Exact pieces of any JAX function along a segment, by following its jaxpr.
+"""Exact pieces of any JAX function along a segment, by evaluating its jaxpr.
 
-The function is traced once; every step is then carried out on the values at the breakpoints found
-so far. Affine steps act on these values as they are; steps that bend (``max``, a comparison that
-feeds a choice, max-pooling) first put in the breakpoints at which their arguments cross. A grid,
-a step size or a perturbation is nowhere needed.
+The function is traced once; every equation is then evaluated at the breakpoints found so far.
+Affine steps act on these values directly; piecewise linear steps (``max``, a comparison used for a
+choice, max-pooling) first insert the breakpoints at which their arguments cross. No grid, step size
+or perturbation is needed.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ class FunctionPieces:
 
     Attributes
     ----------
-    breakpoints : t at which the state of some nonlinear scalar inside the function changes, with
-        0 and 1, in order; shape ``(count + 1,)``. Between two of them every intermediate value is
+    breakpoints : t at which the state of any nonlinear scalar of the function changes, and 0 and 1,
+        in increasing order; shape ``(count + 1,)``. Between two of them every intermediate value is
         affine in t: these are *activation* pieces.
     values : the function's output at the breakpoints, ``(count + 1,) + output shape``, float64; a
         pytree where the function returns one.
-    crossings : what each nonlinear equation did, in the order of execution (a loop's anew in each
-        round): ``.primitive``, ``.place`` and ``.count``, the changes of state of its scalars.
-        A breakpoint at which several scalars change is counted by each of them, so the sum is at
-        least ``count - 1``.
+    crossings : an entry for each nonlinear equation, in the order of execution (in a loop, one for
+        each iteration): ``.primitive``, ``.place`` and ``.count``, the changes of state of its
+        scalars. A breakpoint at which several scalars change is counted by each of them, so the sum
+        is at least ``count - 1``.
     dtype : the lowest floating precision in which the function itself would hold values that
         depend on x. The pieces are those of the function over the reals, computed in float64: if
         this is not ``"float64"``, the function's own rounding hides the narrowest of them.
@@ -86,9 +86,9 @@ class FunctionPieces:
     def linear_breakpoints(self) -> Array:
         """The breakpoints at which the slope of the *output* changes, with 0 and 1.
 
-        A breakpoint is left out where the output at it lies on the chord between its neighbours
-        within rounding: the unit that crosses there reaches the output with weight zero, or
-        another one makes up for it.
+        A breakpoint is omitted where the output lies on the chord between its neighbours, within
+        rounding: the unit that changes its state there has weight zero in the output, or another
+        one cancels its change.
         """
         t = self.breakpoints
         widths = np.diff(t)
@@ -100,7 +100,7 @@ class FunctionPieces:
             flat = values.reshape(t.size, -1)
             chord = flat[2:] - flat[:-2]
             off = np.abs(flat[1:-1] - (flat[:-2] + part[:, None] * chord))
-            # t itself is rounded, which moves the point along the chord.
+            # t is rounded, too, which moves the point along the chord.
             moved = np.abs(chord) / np.where(both > 0, both, np.inf)[:, None]
             bends |= (off > ROUNDINGS * (error.ravel() + EPS * moved)).any(axis=1)
         return t[np.concatenate([[True], bends, [True]])]
@@ -131,9 +131,9 @@ def pieces_of(
         (``model`` of ``flax.nnx``, ``lambda x: model.apply(variables, x)`` of ``flax.linen``).
     x0, x1 : distinct end points, of any one shape (an image, a batch of them).
     memory : bytes that the numbers of one intermediate value may take, at all breakpoints; a few
-        times as much is used. A segment that needs more is gone through in parts.
-    progress : as for ``estimate``, past two seconds: steps of the function that are done, and the
-        pieces so far. Later steps take longer, so no time is foretold.
+        times as much is used. A segment that needs more is divided into parts.
+    progress : as for ``estimate``, past two seconds: steps of the function done, and the
+        pieces so far. Later steps take longer, so no remaining time is shown.
 
     Returns
     -------
@@ -143,26 +143,26 @@ def pieces_of(
     Raises
     ------
     ValueError
-        naming the primitive and the place in the source, for a step that is not piecewise linear
+        naming the primitive and its source location, for a step that is not piecewise linear
         (tanh, a product of two values that depend on x), that makes the function discontinuous
-        (``where(x > 0, 1, 0)``), that takes a comparison for anything but a choice, or that is not
-        known; for a model of ``flax.nnx`` in training mode; for end points that are equal, of
-        unlike shapes, NaN or infinite, or of a shape that `fn` cannot take.
+        (``where(x > 0, 1, 0)``), that uses a comparison for anything but a choice, or that is not
+        supported; for a model of ``flax.nnx`` in training mode; for end points that are equal, of
+        different shapes, NaN or infinite, or of a shape that `fn` does not accept.
 
     Notes
     -----
-    The arithmetic is float64 whatever JAX's global flag says. `fn` is traced with float64 input
-    (float32 for end points that are JAX float32 arrays); constants that it holds in float32 enter
-    exactly. A function that cannot be traced with float64 input is traced with float32, and
-    ``dtype`` says so. Choices of the function that only constants decide are followed; what does
-    not reach the output is left out.
+    The arithmetic is float64 whatever JAX's global flag is. `fn` is traced with float64 input
+    (float32 for end points that are JAX float32 arrays); its float32 constants are converted
+    exactly. A function that cannot be traced with float64 input is traced with float32, which
+    ``dtype`` records. Branches that depend only on constants are evaluated; computations that do
+    not affect the output are skipped.
 
     Examples
     --------
     >>> import jax.numpy as jnp
     >>> tent = lambda x: 1 - 2 * jnp.abs(x[0] - 0.5)
-    >>> found = pieces_of(lambda x: tent(tent(x)[None]), np.zeros(1), np.ones(1))
-    >>> found.breakpoints.tolist(), found.values.tolist()
+    >>> pieces = pieces_of(lambda x: tent(tent(x)[None]), np.zeros(1), np.ones(1))
+    >>> pieces.breakpoints.tolist(), pieces.values.tolist()
     ([0.0, 0.25, 0.5, 0.75, 1.0], [0.0, 1.0, 0.0, 1.0, 0.0])
     """
     bar = Bar(0, "pieces_of", progress, delay=2.0, unit="steps", even=False)
@@ -201,11 +201,11 @@ def pieces_of(
     return _joined_parts(parts, tree)
 
 
-_MODES = ("use_running_average", "deterministic")  # False in a layer of Flax that is trained
+_MODES = ("use_running_average", "deterministic")  # False in a Flax layer in training mode
 
 
 def _callable(fn: object) -> None:
-    """Refuse what cannot be called, and models that are being trained."""
+    """Raise ValueError if `fn` is not callable, or a model in training mode."""
     if not callable(fn):
         fix = "give a function of one array"
         if "MLP" in {kind.__name__ for kind in type(fn).__mro__}:
@@ -215,7 +215,7 @@ def _callable(fn: object) -> None:
         elif isinstance(fn, tuple | list):
             fix += "; of pairs (W, b) use exact.pieces(params, curves.line(x0, x1))"
         raise ValueError(f"fn={checks.shown(fn)} is not callable: {fix}")
-    nnx = sys.modules.get("flax.nnx")  # whoever holds such a model has it loaded
+    nnx = sys.modules.get("flax.nnx")  # loaded if such a model exists
     if nnx is not None and isinstance(fn, nnx.Module):
         for path, module in nnx.iter_modules(fn):
             kind = type(module).__name__
@@ -223,15 +223,15 @@ def _callable(fn: object) -> None:
                 getattr(module, name, None) for name in ("use_running_average", "deterministic")
             ]
             if False in modes and not (kind == "Dropout" and not module.rate):
-                place = ".".join(map(str, path)) or "itself"
+                name = ".".join(map(str, path)) or "itself"
                 raise ValueError(
-                    f"fn holds {kind} {place!r} in training mode, in which it changes with every "
+                    f"fn holds {kind} {name!r} in training mode, in which it changes with every "
                     "call: call model.eval() first"
                 )
 
 
 class _Part(NamedTuple):
-    """What was found on a part of the segment; ``outs`` are values and errors of each output."""
+    """Result on a part of the segment; ``outs`` are values and errors of each output."""
 
     t: Array
     changes: list[tuple[Equation, tuple[StateChanges, ...]]]
@@ -254,15 +254,15 @@ def _part(
         dtype = closed.jaxpr.invars[0].aval.dtype
         walk = Walk(segment, dtype, lambda done: see(done, segment.t.size))
         outs = walk.run(closed.jaxpr, closed.consts, [start], [True] * len(closed.out_avals), "")
-        found = [_output(segment, i, segment.now(out)) for i, out in enumerate(outs)]
-    return _Part(segment.t, segment.changes, found, str(walk.dtype))
+        outputs = [_output(segment, i, segment.now(out)) for i, out in enumerate(outs)]
+    return _Part(segment.t, segment.changes, outputs, str(walk.dtype))
 
 
 def _joined_parts(parts: list[_Part], tree: PyTreeDef) -> FunctionPieces:
-    """Put parts together. A joint is a breakpoint only if a state changes there."""
-    counts = np.array([[sum(c.count for c in own) for _, own in p.changes] for p in parts])
+    """Join the parts. A joint is a breakpoint only if a state changes there."""
+    counts = np.array([[sum(c.count for c in changes) for _, changes in p.changes] for p in parts])
     counts = counts.reshape(len(parts), -1).sum(axis=0)
-    kept = [np.ones(part.t.size, bool) for part in parts]
+    keep = [np.ones(part.t.size, bool) for part in parts]
     for number, (part, following) in enumerate(itertools.pairwise(parts)):
         pairs = zip(part.changes, following.changes, strict=True)
         at_joint = [
@@ -270,14 +270,14 @@ def _joined_parts(parts: list[_Part], tree: PyTreeDef) -> FunctionPieces:
             for (_, left), (_, right) in pairs
         ]
         counts = counts + np.array(at_joint, int)
-        kept[number][-1] = False
-        kept[number + 1][0] = any(at_joint)
+        keep[number][-1] = False
+        keep[number + 1][0] = any(at_joint)
         for (before, slack), (after, other) in zip(part.outs, following.outs, strict=True):
             if (np.abs(before[-1] - after[0]) > 4 * ROUNDINGS * (slack + other)).any():
                 raise ValueError(f"fn is discontinuous at t = {part.t[-1]:.6g}: {CONTINUOUS}")
 
     def rows(arrays: list[Array]) -> Array:
-        return np.concatenate([a[k] for a, k in zip(arrays, kept, strict=True)])
+        return np.concatenate([a[k] for a, k in zip(arrays, keep, strict=True)])
 
     outs = range(len(parts[0].outs))
     values = [rows([part.outs[i][0] for part in parts]) for i in outs]
@@ -303,11 +303,11 @@ def _traced(
     tries = [(True, "float64"), (True, "float32"), (flag, "float32")]
     failure: TypeError | None = None
     for double, dtype in [(flag, "float32")] if narrow else tries:
-        # Promotion is the standard one: it is here that float64 input meets float32 constants.
+        # Standard promotion: float64 input may be combined with float32 constants.
         with jax.enable_x64(double), jax.numpy_dtype_promotion("standard"):
             try:
                 point = jax.ShapeDtypeStruct(shape, dtype)
-                with warnings.catch_warnings():  # of running means, which are not kept
+                with warnings.catch_warnings():  # from running means, which are not used
                     warnings.filterwarnings("ignore", "scatter inputs have", FutureWarning)
                     closed, out = jax.make_jaxpr(fn, return_shape=True)(point)
             except TypeError as error:  # lax refuses to mix float64 with float32
@@ -315,7 +315,7 @@ def _traced(
             except Exception as error:
                 if not type(error).__module__.startswith("flax"):
                     raise
-                raise ValueError(_of_flax(error, shape)) from error
+                raise ValueError(_flax_message(error, shape)) from error
             else:
                 if not jax.tree.leaves(out):
                     raise ValueError(f"fn returns {out!r}: return an array, or a tree of them")
@@ -329,8 +329,8 @@ def _traced(
     ) from failure
 
 
-def _of_flax(error: Exception, shape: tuple[int, ...]) -> str:
-    """What to do about an error of Flax while a function was traced."""
+def _flax_message(error: Exception, shape: tuple[int, ...]) -> str:
+    """Error message for an error of Flax during tracing."""
     kind, reason = type(error).__name__, str(error).partition("\n")[0]
     fix = "give end points of the shape that the model takes"
     if kind in ("TraceContextError", "ModifyScopeVariableError"):

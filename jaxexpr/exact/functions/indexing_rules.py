@@ -1,4 +1,4 @@
-"""Steps of a function that copy entries from place to place, or change nothing over the reals."""
+"""Rules of primitives that copy entries, or change no value over the reals."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def _reshaped(segment: Segment, equation: Equation, arguments: Sequence[Any]) ->
 
 
 def _moves(*data: int, rest: bool = False) -> Rule:
-    """The rule of a primitive that only copies entries of its arguments number `data`.
+    """Rule of a primitive that only copies entries of its arguments with the indices `data`.
 
-    The primitive itself is run once on the places of the entries in place of the entries.
+    The primitive is applied once to arrays of flat indices instead of the entries.
     """
 
     def rule(segment: Segment, equation: Equation, arguments: Sequence[Any]) -> list[Value]:
@@ -49,7 +49,7 @@ def _copied(
 ) -> Linear:
     flat = source.ravel()
     rows = segment.t.size
-    # What lies outside (a gather that fills) has no source and is NaN.
+    # Entries out of bounds (a gather that fills) have no source and are NaN.
     values, error = np.full((rows, flat.size), np.nan), np.full(flat.size, np.nan)
     for i, start in starts.items():
         argument = arguments[i]
@@ -57,12 +57,12 @@ def _copied(
             entries, errors = argument.values.reshape(rows, -1), argument.error.ravel()
         else:
             entries, errors = real(argument).reshape(1, -1), np.zeros(np.size(argument))
-        here = np.flatnonzero((flat >= start) & (flat < start + errors.size))
-        place = (flat[here] - start).astype(np.int64)
-        if here.size == flat.size and len(entries) == rows:
-            values, error = entries[:, place], errors[place]
+        copied = np.flatnonzero((flat >= start) & (flat < start + errors.size))
+        index = (flat[copied] - start).astype(np.int64)
+        if copied.size == flat.size and len(entries) == rows:
+            values, error = entries[:, index], errors[index]
         else:
-            values[:, here], error[here] = entries[:, place], errors[place]
+            values[:, copied], error[copied] = entries[:, index], errors[index]
     return Linear(
         values.reshape((rows, *source.shape)), error.reshape(source.shape), segment.version
     )

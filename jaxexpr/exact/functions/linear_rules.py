@@ -1,6 +1,6 @@
-"""Steps of a function that add, or multiply by constants, by the name of JAX's primitive.
+"""Rules of affine primitives: sums, and products with constants, by the name of the primitive.
 
-Each rule takes a segment, an equation and its arguments (on today's rows, at least one of them
+Each rule takes a segment, an equation and its arguments (on the current rows, at least one of them
 ``Linear``) and returns the outputs.
 """
 
@@ -20,16 +20,16 @@ from jaxexpr.exact.functions.values import EPS, Linear, Segment, Steps, Value, p
 
 Rule: TypeAlias = Callable[[Segment, Equation, Sequence[Any]], Sequence[Value]]
 
-CHUNK = 2**22  # entries that a batched call of a primitive takes at once
+BLOCK = 2**22  # entries in one batched call of a primitive
 
 
 def real(constant: ArrayLike) -> Array:
-    """A constant of the function in float64."""
+    """Convert a constant of the function to float64."""
     return np.asarray(constant).astype(np.float64, copy=False)
 
 
 def per_row(values: Array, rank: int) -> Array:
-    """Rows of scalars, ready to be combined with rows of arrays of this rank."""
+    """Reshape rows of scalars so that they broadcast with rows of arrays of this rank."""
     lacking = rank - (values.ndim - 1)
     return values.reshape(values.shape[:1] + (1,) * lacking + values.shape[1:])
 
@@ -37,9 +37,9 @@ def per_row(values: Array, rank: int) -> Array:
 def mapped(
     equation: Equation, arguments: Sequence[Any], batched: Sequence[bool], **changes: Any
 ) -> list[Array]:
-    """Apply a primitive to every row of the batched arguments; the others serve all rows.
+    """Apply a primitive to every row of the batched arguments; others are shared by all rows.
 
-    Rows go in powers of two, so that few sizes are ever compiled.
+    Blocks have sizes of powers of two, so that few sizes are compiled.
     """
     rows = next(len(a) for a, b in zip(arguments, batched, strict=True) if b)
     params = equation.params | changes
@@ -51,16 +51,16 @@ def mapped(
     call = jax.vmap(one, in_axes=axes)
     entries = [math.prod(np.shape(a)[1:]) for a, b in zip(arguments, batched, strict=True) if b]
     largest = max(1, *entries, *(math.prod(shape) for shape in equation.shapes))
-    chunk = 2 ** min(10, int(math.log2(max(1, CHUNK // largest))))
-    made = []
-    for begin in range(0, rows, chunk):
-        count = min(chunk, rows - begin)
+    block = 2 ** min(10, int(math.log2(max(1, BLOCK // largest))))
+    blocks = []
+    for begin in range(0, rows, block):
+        count = min(block, rows - begin)
         index = np.minimum(np.arange(2 ** math.ceil(math.log2(count))), count - 1) + begin
-        part = [a[index] if b else a for a, b in zip(arguments, batched, strict=True)]
-        outs = call(*part)
+        rows_in_block = [a[index] if b else a for a, b in zip(arguments, batched, strict=True)]
+        outs = call(*rows_in_block)
         outs = outs if equation.primitive.multiple_results else [outs]
-        made.append([np.asarray(out)[:count] for out in outs])
-    return [np.concatenate(parts) for parts in zip(*made, strict=True)]
+        blocks.append([np.asarray(out)[:count] for out in outs])
+    return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
 
 def _applied(
@@ -69,7 +69,7 @@ def _applied(
     apply: Callable[[Array, Any], Array],
     constant: Array | None = None,
 ) -> Linear:
-    """Apply what is linear in the rows: to the values, to their sizes, to their variances."""
+    """Apply a linear function of the rows: to the values, to their sizes, to their variances."""
     size = apply(peak(value.values)[None], None if constant is None else np.abs(constant))[0]
     square = None if constant is None else constant * constant
     variance = apply(value.error[None] ** 2, square)[0]
@@ -96,12 +96,12 @@ def _negated(segment: Segment, equation: Equation, arguments: Sequence[Any]) -> 
 
 def _scaled(segment: Segment, equation: Equation, arguments: Sequence[Any]) -> list[Value]:
     a, b = arguments
-    live = [isinstance(x, Linear) for x in (a, b)]
-    if equation.name == "div" and live[1]:
+    depends = [isinstance(x, Linear) for x in (a, b)]
+    if equation.name == "div" and depends[1]:
         raise equation.refused("which divides by a value that depends on x")
-    if all(live):
+    if all(depends):
         raise equation.refused("which multiplies values that depend on x by each other")
-    value, factor = (a, b) if live[0] else (b, a)
+    value, factor = (a, b) if depends[0] else (b, a)
     rank = len(equation.shapes[0])
     if isinstance(factor, Steps):
         return [_masked(segment, equation, value, factor, rank)]
@@ -140,23 +140,23 @@ def _product(segment: Segment, equation: Equation, arguments: Sequence[Any]) -> 
     out += [s for i, s in enumerate(left) if i not in (*left_sum, *left_batch)]
     out += [s for j, s in enumerate(right) if j not in (*right_sum, *right_batch)]
     value, constant = (a, b) if isinstance(a, Linear) else (b, a)
-    mine, other = (left, right) if isinstance(a, Linear) else (right, left)
-    spec = f"{rows}{''.join(mine)},{''.join(other)}->{rows}{''.join(out)}"
+    value_axes, constant_axes = (left, right) if isinstance(a, Linear) else (right, left)
+    spec = f"{rows}{''.join(value_axes)},{''.join(constant_axes)}->{rows}{''.join(out)}"
     constant = real(constant)
     return [_applied(segment, value, lambda v, c: np.einsum(spec, v, c, optimize=True), constant)]
 
 
 def _convolved(segment: Segment, equation: Equation, arguments: Sequence[Any]) -> list[Value]:
     image, kernel = arguments
-    live = [isinstance(a, Linear) for a in (image, kernel)]
-    if all(live):
+    depends = [isinstance(a, Linear) for a in (image, kernel)]
+    if all(depends):
         raise equation.refused("which multiplies values that depend on x by each other")
 
     def apply(rows: Array, constant: Array) -> Array:
-        pair = (rows, constant) if live[0] else (constant, rows)
-        return mapped(equation, pair, live, preferred_element_type=None)[0]
+        pair = (rows, constant) if depends[0] else (constant, rows)
+        return mapped(equation, pair, depends, preferred_element_type=None)[0]
 
-    value, constant = (image, kernel) if live[0] else (kernel, image)
+    value, constant = (image, kernel) if depends[0] else (kernel, image)
     return [_applied(segment, value, apply, real(constant))]
 
 
@@ -178,30 +178,30 @@ def _accumulated(segment: Segment, equation: Equation, arguments: Sequence[Any])
 
 
 def windows(equation: Equation, shape: tuple[int, ...]) -> Array:
-    """Flat places of the entries in each window, ``(outputs, entries)``; -1 for padding."""
+    """Flat indices of the entries in each window, ``(outputs, entries)``; -1 for padding."""
     p = equation.params
-    places = np.zeros((1, 1), np.int64)
+    indices = np.zeros((1, 1), np.int64)
     for axis, size in enumerate(shape):
         dilation, stride = p["base_dilation"][axis], p["window_strides"][axis]
         first = np.arange(equation.shapes[0][axis]) * stride - p["padding"][axis][0]
         step = np.arange(p["window_dimensions"][axis]) * p["window_dilation"][axis]
-        at = first[:, None] + step[None]
-        inside = (at >= 0) & (at <= (size - 1) * dilation) & (at % dilation == 0)
-        at = np.where(inside, at // dilation, -1)
-        outer, inner = places[:, None, :, None], at[None, :, None, :]
+        index = first[:, None] + step[None]
+        inside = (index >= 0) & (index <= (size - 1) * dilation) & (index % dilation == 0)
+        index = np.where(inside, index // dilation, -1)
+        outer, inner = indices[:, None, :, None], index[None, :, None, :]
         joint = np.where((outer < 0) | (inner < 0), -1, outer * size + inner)
-        places = joint.reshape(outer.shape[0] * at.shape[0], -1)
-    return places
+        indices = joint.reshape(outer.shape[0] * index.shape[0], -1)
+    return indices
 
 
 def _windows_summed(segment: Segment, equation: Equation, arguments: Sequence[Any]) -> list[Value]:
     (value,) = arguments
-    places = windows(equation, value.shape)
+    indices = windows(equation, value.shape)
 
     def apply(rows: Array, _: object) -> Array:
         flat = rows.reshape(len(rows), -1)
-        total = np.zeros((len(rows), len(places)))
-        for column in places.T:  # one place of the window at a time: no array of all windows
+        total = np.zeros((len(rows), len(indices)))
+        for column in indices.T:  # one entry of each window at a time: no array of all windows
             total += np.where(column >= 0, flat[:, column], 0.0)
         return total.reshape((len(rows), *equation.shapes[0]))
 
@@ -209,34 +209,34 @@ def _windows_summed(segment: Segment, equation: Equation, arguments: Sequence[An
 
 
 def _scattered(segment: Segment, equation: Equation, arguments: Sequence[Any]) -> list[Value]:
-    """Add entries of one array to places of another (a sum over the edges of a graph)."""
+    """Add entries of one array to entries of another (a sum over the edges of a graph)."""
     target, index, added = arguments
     size = math.prod(equation.shapes[0])
-    pieces = [x.shape if isinstance(x, Linear) else np.shape(x) for x in (target, added)]
+    shapes = [x.shape if isinstance(x, Linear) else np.shape(x) for x in (target, added)]
     dtype = equation.dtypes[0]
 
     def scatter(entries: jax.Array) -> jax.Array:
-        start = np.zeros(pieces[0], dtype)
+        start = np.zeros(shapes[0], dtype)
         return equation.primitive.bind(start, index, entries, **equation.params)
 
-    # Where each entry goes: the transpose of adding to places is reading from them.
+    # Target of each entry: the transpose of a scatter-add is a gather.
     labels = np.arange(1, size + 1).reshape(equation.shapes[0]).astype(dtype)
-    (places,) = jax.linear_transpose(scatter, np.zeros(pieces[1], dtype))(labels)
-    places = np.asarray(places).astype(np.int64).ravel() - 1  # -1: dropped, outside of the array
-    kept = np.flatnonzero(places >= 0)
+    (targets,) = jax.linear_transpose(scatter, np.zeros(shapes[1], dtype))(labels)
+    targets = np.asarray(targets).astype(np.int64).ravel() - 1  # -1: out of bounds, dropped
+    valid = np.flatnonzero(targets >= 0)
 
     def total(target: Array, added: Array) -> Array:
         flat = np.array(target.reshape(len(target), -1))
-        np.add.at(flat.T, places[kept], added.reshape(len(added), -1).T[kept])
+        np.add.at(flat.T, targets[valid], added.reshape(len(added), -1).T[valid])
         return flat.reshape((len(flat), *equation.shapes[0]))
 
     values, sizes, variances = [], [], []
-    for x, shape in zip((target, added), pieces, strict=True):
-        live = isinstance(x, Linear)
-        rows = x.values if live else np.broadcast_to(real(x), (segment.t.size, *shape))
+    for x, shape in zip((target, added), shapes, strict=True):
+        depends = isinstance(x, Linear)
+        rows = x.values if depends else np.broadcast_to(real(x), (segment.t.size, *shape))
         values.append(rows)
         sizes.append(peak(rows)[None])
-        variances.append(x.error[None] ** 2 if live else np.zeros((1, *shape)))
+        variances.append(x.error[None] ** 2 if depends else np.zeros((1, *shape)))
     return [segment.linear(total(*values), total(*variances)[0], total(*sizes)[0])]
 
 

@@ -1,11 +1,11 @@
-"""Steps of a function that bend: maxima, minima, absolute values, comparisons and choices.
+"""Piecewise linear steps: maxima, minima, absolute values, comparisons and choices.
 
-Each rule puts the rows at which its scalars change their state into the segment, and returns
-values that are linear, or constant, between the rows; its arguments may be older than these rows.
+Each rule inserts rows where its scalars change their state, and returns values that are linear, or
+constant, between the rows. Its arguments may belong to an earlier version of the rows.
 
-**States.** ``max(a, b)``, ``min``, ``abs`` and ``clamp`` compare a value h with a level and are
-beyond it where h > level, as everywhere in the package. What happens at single points (a
-comparison for equality that holds at one t only) is not seen.
+**States.** ``max(a, b)``, ``min``, ``abs`` and ``clamp`` compare a value h with a level; the state
+is whether h > level, as everywhere in the package. States at single points (a comparison for
+equality that holds at one t only) are ignored.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from jaxexpr.exact.functions.values import (
 )
 
 
-def own_error(value: Settled) -> Array:
-    """Rounding error of a value, or of a constant once it is added to something."""
+def rounding_error(value: Settled) -> Array:
+    """Rounding error of a value, or of a constant in a sum."""
     return value.error if isinstance(value, Linear) else EPS * np.abs(real(value))
 
 
 class Gap:
-    """How far one value stands above another, entry by entry; within rounding of 0 it is 0.
+    """Difference of two values, entry by entry; 0 where it is within rounding of 0.
 
     Attributes
     ----------
     above, below : values or constants (infinite ones too), of one shape, or scalars.
-    shape : of the difference.
-    slack : what counts as 0, flat.
+    shape : shape of the difference.
+    slack : rounding error below which a difference counts as 0, flat.
     """
 
     def __init__(
@@ -53,40 +53,41 @@ class Gap:
         errors = []
         for term in (above, below):
             endless = not isinstance(term, Linear) and np.isinf(real(term))
-            errors.append(np.where(endless, 0.0, own_error(term)))
+            errors.append(np.where(endless, 0.0, rounding_error(term)))
         slack = np.broadcast_to(ROUNDINGS * np.hypot(*errors), self.shape)
         if not np.isfinite(slack).all():
             raise equation.refused("where the numbers are NaN or infinite")
         self.slack = slack.ravel()
 
     def rows(self, begin: int, end: int) -> Array:
-        """The difference on today's rows from `begin` to before `end`: ``(r, entries)``."""
+        """The difference on the current rows from `begin` to before `end`: ``(r, entries)``."""
         terms = [rows_of(self.segment, term, begin, end) for term in (self.above, self.below)]
         d = terms[0] - terms[1]
         return np.where(np.abs(d) <= self.slack, 0.0, d)
 
     def cut(self) -> None:
-        """Put a row where any entry changes its sign.
+        """Insert a row where any entry changes its sign.
 
-        An entry crosses a piece if it is strictly negative at one end and strictly positive at the
-        other. A crossing shares the row of the one before it if it is 0 there within rounding.
+        An entry changes its sign on a piece if it is strictly negative at one end and strictly
+        positive at the other. It shares the row of the previous crossing if it is 0 there within
+        rounding.
         """
-        looking = True
-        while looking:
-            found = []
+        again = True
+        while again:
+            crossings = []
             for begin, end in self.segment.spans(self.slack.size):
                 d = self.rows(begin, end + 1)
                 above, below = d > 0, d < 0
                 row, entry = np.nonzero((above[:-1] & below[1:]) | (below[:-1] & above[1:]))
                 if row.size:
                     ends = d[row, entry], d[row + 1, entry]
-                    found.append((row + begin, *ends, self.slack[entry]))
-            looking = bool(found) and insert(
-                self.segment, *(np.concatenate(x) for x in zip(*found, strict=True))
+                    crossings.append((row + begin, *ends, self.slack[entry]))
+            again = bool(crossings) and insert(
+                self.segment, *(np.concatenate(x) for x in zip(*crossings, strict=True))
             )
 
     def pieces(self) -> Iterator[tuple[slice, Array]]:
-        """Stretches of pieces, and the sign that each entry has inside of each of them."""
+        """Blocks of pieces, and the sign of each entry inside each piece."""
         for begin, end in self.segment.spans(self.slack.size):
             d = self.rows(begin, end + 1)
             yield slice(begin, end), np.sign(np.where(d[:-1] != 0, d[:-1], d[1:]))
@@ -100,21 +101,21 @@ def rows_of(segment: Segment, value: Settled, begin: int, end: int) -> Array:
 
 
 def insert(segment: Segment, row: Array, left: Array, right: Array, slack: Array) -> bool:
-    """Put rows where differences of opposite signs vanish; return whether some share a row.
+    """Insert rows where differences of opposite signs vanish; return whether some share a row.
 
     Parameters
     ----------
-    row : the piece of each difference.
-    left, right : the difference at its ends.
-    slack : what counts as 0.
+    row : index of the piece of each difference.
+    left, right : the difference at the ends of the piece.
+    slack : rounding error below which a difference counts as 0.
     """
     part = left / (left - right)
     order = np.lexsort((part, row))
     row, part, left, right, slack = (x[order] for x in (row, part, left, right, slack))
     at_previous = left[1:] + part[:-1] * (right[1:] - left[1:])
     near = (np.abs(at_previous) <= slack[1:]) | (part[1:] == part[:-1])
-    # Of a chain of near ones the last may be far from the first, which alone gets a row. The
-    # caller looks again where rows are shared, and finds it.
+    # In a chain of near crossings the last may be far from the first, which alone gets a row. The
+    # caller searches again where rows are shared.
     keep = np.concatenate([[True], (row[1:] != row[:-1]) | ~near])
     segment.insert(row[keep], part[keep])
     return not keep.all()
@@ -123,7 +124,7 @@ def insert(segment: Segment, row: Array, left: Array, right: Array, slack: Array
 def _bent(
     segment: Segment, equation: Equation, gap: Gap, positive: Settled, otherwise: Settled
 ) -> tuple[Linear, StateChanges]:
-    """The value that is `positive` where the gap is, and its switching."""
+    """The value `positive` where the gap is positive, else `otherwise`; and its state changes."""
     gap.cut()
     values = np.empty((segment.t.size, gap.slack.size))
     changes = StateChanges()
@@ -133,7 +134,7 @@ def _bent(
         first = rows_of(segment, positive, begin, end + 1)
         values[begin : end + 1] = np.where(up, first, rows_of(segment, otherwise, begin, end + 1))
         changes.see(up[:-1] | up[1:])
-    error = np.maximum(own_error(positive), own_error(otherwise))
+    error = np.maximum(rounding_error(positive), rounding_error(otherwise))
     shape = gap.shape
     values = values.reshape((-1, *shape))
     return Linear(values, np.broadcast_to(error, shape), segment.version), changes
@@ -143,7 +144,7 @@ def _larger(
     segment: Segment, equation: Equation, a: Settled, b: Settled
 ) -> tuple[Linear, StateChanges]:
     if not isinstance(a, Linear):
-        a, b = b, a  # the state is that of the value, whatever the order of writing
+        a, b = b, a  # the state is that of the value, whatever the order of the arguments
     return _bent(segment, equation, Gap(segment, equation, a, b), a, b)
 
 
@@ -179,9 +180,9 @@ def _absolute(segment: Segment, equation: Equation, arguments: Sequence[Any]) ->
     (value,) = arguments
     opposite = Linear(-value.values, value.error, value.version)
     gap = Gap(segment, equation, value, np.zeros(()))
-    found, changes = _bent(segment, equation, gap, value, opposite)
+    result, changes = _bent(segment, equation, gap, value, opposite)
     segment.crossed(equation, changes)
-    return [found]
+    return [result]
 
 
 COMPARISONS = {
@@ -198,7 +199,7 @@ COMPARISONS = {
 def _compared(segment: Segment, equation: Equation, arguments: Sequence[Any]) -> list[Value]:
     first, second = (*arguments, np.zeros(()))[:2]  # a sign compares with 0
     gap = Gap(segment, equation, first, second)
-    if equation.name not in ("eq", "ne"):  # which hold, or not, on both sides of a crossing
+    if equation.name not in ("eq", "ne"):  # the same on both sides of a crossing
         gap.cut()
     steps = np.empty((segment.t.size - 1, gap.slack.size), equation.dtypes[0])
     changes = StateChanges()
@@ -214,12 +215,12 @@ def _finite(segment: Segment, equation: Equation, arguments: Sequence[Any]) -> l
 
 
 def _selected(segment: Segment, equation: Equation, arguments: Sequence[Any]) -> list[Value]:
-    """Choose between values, by something constant on every piece."""
-    which, *cases = arguments
+    """Choose between values by an index that is constant on every piece."""
+    selector, *cases = arguments
     if not any(isinstance(x, Steps) for x in arguments):
         return list(MOVES["select_n"](segment, equation, arguments))
     shape, pieces = equation.shapes[0], segment.t.size - 1
-    index = which.values if isinstance(which, Steps) else np.asarray(which)[None]
+    index = selector.values if isinstance(selector, Steps) else np.asarray(selector)[None]
     index = per_row(index, len(shape)).astype(np.int64)
     starts, ends = np.zeros((pieces, *shape)), np.zeros((pieces, *shape))
     error = np.zeros(shape)
@@ -229,9 +230,9 @@ def _selected(segment: Segment, equation: Equation, arguments: Sequence[Any]) ->
         else:
             rows = real(case.values) if isinstance(case, Steps) else real(case)[None]
             first, last, slack = rows, rows, EPS * peak(rows)
-        here = index == number
-        starts, ends = np.where(here, first, starts), np.where(here, last, ends)
-        error = np.maximum(error, np.where(here.any(axis=0), slack, 0.0))
+        chosen = index == number
+        starts, ends = np.where(chosen, first, starts), np.where(chosen, last, ends)
+        error = np.maximum(error, np.where(chosen.any(axis=0), slack, 0.0))
     return [segment.joined(equation, starts, ends, error)]
 
 

@@ -1,16 +1,16 @@
 """Values along a segment that are linear, or constant, between its breakpoints.
 
 The segment is ``x0 + t (x1 - x0)``, t in [0, 1]. Its rows are the breakpoints found so far; between
-two of them every value is linear in t, so its numbers at the rows are all there is to know. New
-rows are put in between old ones; a value made earlier is brought up to date when it is next read,
-so one that nobody reads again costs nothing.
+two of them every value is linear in t, so its numbers at the rows determine it. New rows are
+inserted between old ones; a value computed earlier is interpolated when it is next read, so one
+that is never read again costs nothing.
 
 **Rounding.** Beside its numbers a value carries an estimate of their accumulated rounding error,
 entry by entry: the errors of the terms of a sum are taken as independent (their squares add), and
 a sum adds ``eps`` times the sum of the sizes of its terms. This follows the probabilistic analysis
 of Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019: bounds that
-hold in the worst case grow so fast with depth that narrow pieces would be taken for rounding. Two
-numbers closer than ``ROUNDINGS`` such estimates are equal.
+hold in the worst case grow so fast with depth that narrow pieces would be dismissed as rounding.
+Two numbers closer than ``ROUNDINGS`` such estimates are equal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jaxexpr.exact.functions.equations import Array, Equation, StateChanges
 
 ROUNDINGS = 8
 EPS = float(np.finfo(np.float64).eps)
-BLOCK = 2**17  # numbers that are worked on together: they stay in the cache
+BLOCK = 2**17  # numbers of a block: they fit in the cache
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Linear:
     ----------
     values : at the rows, shape ``(rows,) + shape``, float64.
     error : estimated rounding error of an entry, the largest over the rows, shape ``shape``.
-    version : of the segment's rows.
+    version : version of the segment's rows.
     """
 
     values: Array
@@ -52,7 +52,7 @@ class Linear:
 class Steps:
     """Numbers or booleans that are constant between the rows of `version`: ``(rows - 1,) + shape``.
 
-    What they are at a row itself is not recorded.
+    Values at the rows themselves are not recorded.
     """
 
     values: Array
@@ -64,25 +64,25 @@ class Steps:
 
 
 Value: TypeAlias = Linear | Steps | Array
-Settled: TypeAlias = Linear | Array  # what does not step
+Settled: TypeAlias = Linear | Array  # without jumps
 
 
 class TooLarge(Exception):
-    """A value on this many rows would take more memory than allowed."""
+    """A value on all rows would take more memory than allowed."""
 
 
 class Segment:
-    """The rows of a segment, and how they came to be.
+    """The rows of a segment, and their history.
 
     Parameters
     ----------
-    begin, end : parameters of its ends.
+    begin, end : t at its ends.
     memory : bytes that one value may take.
 
     Attributes
     ----------
-    t : parameters of the rows, not decreasing; two rows may share one floating-point number.
-    changes : what the nonlinear equations met so far did, each with its counts.
+    t : t of the rows, not decreasing; two rows may have equal floating-point numbers.
+    changes : the nonlinear equations evaluated so far, with their state changes.
     """
 
     def __init__(self, begin: float, end: float, memory: float) -> None:
@@ -90,21 +90,21 @@ class Segment:
         self.changes: list[tuple[Equation, tuple[StateChanges, ...]]] = []
         self._memory, self._entries = memory, 0
         self._merges: list[tuple[Array, Array]] = []
-        self._places: dict[int, tuple[Array, Array]] = {}
+        self._positions: dict[int, tuple[Array, Array]] = {}
 
     @property
     def version(self) -> int:
         return len(self._merges)
 
     def reserve(self, entries: int) -> None:
-        """Say how many numbers a row of the values at hand has.
+        """Set the number of entries in a row of the next values.
 
         Raises
         ------
         TooLarge
-            now, or when rows are put in, where they would take more than the memory.
+            now, or when rows are inserted, if a value would take more than the memory.
         ValueError
-            if it does not hold two rows.
+            if the memory does not hold two rows.
         """
         self._entries = entries
         if 16 * entries > self._memory:
@@ -116,7 +116,7 @@ class Segment:
             raise TooLarge
 
     def insert(self, row: Array, part: Array) -> None:
-        """Put new rows in: each the fraction `part`, in (0, 1), of the way from `row` to the next.
+        """Insert rows, each the fraction `part`, in (0, 1), of the way from `row` to the next.
 
         No two of them may agree in both.
         """
@@ -128,27 +128,27 @@ class Segment:
         # The sum may round to beyond the next row.
         self.t = np.minimum(_between(self.t, left, part), right)
         self._merges.append((left, part))
-        self._places = {}
+        self._positions = {}
         self.reserve(self._entries)
 
     def _since(self, version: int) -> tuple[Array, Array]:
-        """Where today's rows stand among those of `version`: left neighbour and fraction.
+        """Positions of the current rows among those of `version`: left neighbour and fraction.
 
         Fractions are composed, not computed from t: a steep value has rows close together, and
-        there t no longer tells them apart well enough.
+        their t are not accurate enough to distinguish them.
         """
-        if version not in self._places:
+        if version not in self._positions:
             left, part = self._merges[version]
             for row, fraction in self._merges[version + 1 :]:
                 right = np.minimum(row + 1, left.size - 1)
                 end = np.where(left[right] == left[row], part[right], 1.0)
                 part = part[row] + fraction * (end - part[row])
                 left = left[row]
-            self._places[version] = left, part
-        return self._places[version]
+            self._positions[version] = left, part
+        return self._positions[version]
 
     def rows(self, value: Linear, begin: int, end: int) -> Array:
-        """Numbers of `value` on today's rows `begin` to `end` (exclusive), ``(r, entries)``."""
+        """Numbers of `value` on the current rows `begin` to `end` (exclusive), ``(r, entries)``."""
         flat = value.values.reshape(len(value.values), -1)
         if value.version == self.version:
             return flat[begin:end]
@@ -156,13 +156,13 @@ class Segment:
         return _between(flat, left[begin:end], part[begin:end])
 
     def spans(self, entries: int) -> Iterator[tuple[int, int]]:
-        """Cut the rows into spans ``begin, end`` of few numbers; the end begins the next."""
+        """Divide rows into blocks ``begin, end`` of few numbers; an end begins the next block."""
         last, step = self.t.size - 1, max(1, BLOCK // max(1, entries))
         for begin in range(0, last, step):
             yield begin, min(begin + step, last)
 
     def now(self, value: Value) -> Value:
-        """Return `value` on today's rows."""
+        """Return `value` on the current rows."""
         if not isinstance(value, Linear | Steps) or value.version == self.version:
             return value
         if isinstance(value, Steps):
@@ -174,13 +174,13 @@ class Segment:
         return Linear(rows.reshape((-1, *value.shape)), value.error, self.version)
 
     def linear(self, values: Array, variance: Array, size: Array) -> Linear:
-        """A new value on today's rows.
+        """A new value on the current rows.
 
         Parameters
         ----------
-        values : at the rows.
-        variance : squares of the errors that it inherits.
-        size : sum of the sizes of the terms that made it, the largest over the rows.
+        values : numbers at the rows.
+        variance : sum of squared errors of its terms.
+        size : sum of the sizes of its terms, the largest over the rows.
         """
         return Linear(values, np.sqrt(variance + (EPS * size) ** 2), self.version)
 
@@ -195,15 +195,15 @@ class Segment:
         jump = np.abs(ends[:-1] - starts[1:])
         bad = ~(jump <= 4 * ROUNDINGS * error)
         if bad.any():
-            place = tuple(int(i) for i in np.argwhere(bad)[0])
+            index = tuple(int(i) for i in np.argwhere(bad)[0])
             raise equation.refused(
-                f"which jumps by {jump[place]:.3g} at t = {self.t[place[0] + 1]:.6g} and makes the "
+                f"which jumps by {jump[index]:.3g} at t = {self.t[index[0] + 1]:.6g} and makes the "
                 "function discontinuous"
             )
         return Linear(np.concatenate([starts[:1], ends]), error, self.version)
 
     def settled(self, equation: Equation, value: Value) -> Value:
-        """Return steps that never step as the constant they are; refuse the others."""
+        """Convert ``Steps`` that are constant to a constant; raise ValueError for others."""
         if not isinstance(value, Steps):
             return value
         # NaN is a constant too.

@@ -8,17 +8,17 @@ import numpy as np
 
 from jaxexpr.exact.planes.polygons import Array, Polygons
 
-NEAR = 1024.0  # decisions up to so many times outside their tolerance count as close
+NEAR = 1024.0  # decisions up to this multiple of their tolerance count as close
 
 
 class Lines(NamedTuple):
-    """Where units stand on breakpoints: line ``level * units + unit``.
+    """Lines on which units equal breakpoints; line ``level * units + unit``.
 
     Attributes
     ----------
-    values : of the units at the vertices, ``(v, units)``.
+    values : values of the units at the vertices, ``(v, units)``.
     levels : breakpoints, ``(T,)``.
-    slack : error of the values, ``(units,)``.
+    slack : rounding error of the values, ``(units,)``.
     """
 
     values: Array
@@ -26,7 +26,7 @@ class Lines(NamedTuple):
     slack: Array
 
     def of(self, line: Array) -> tuple[Array, Array]:
-        """Unit and level of each line."""
+        """Index of the unit, and breakpoint, of each line."""
         level, unit = np.divmod(line, self.values.shape[1])
         return unit, self.levels[level]
 
@@ -39,23 +39,23 @@ class Between(NamedTuple):
     part: Array
 
     def rows(self, array: Array) -> Array:
-        """The rows of `array` there."""
+        """Interpolate the rows of `array` at these vertices."""
         low = array[self.low]
         return low + self.part[:, None] * (array[self.high] - low)
 
     def values(self, array: Array, index: Array, column: Array) -> Array:
-        """One entry of `array` at each of the vertices `index`."""
+        """Interpolate one entry of `array` at each of the vertices `index`."""
         low = array[self.low[index], column]
         return low + self.part[index] * (array[self.high[index], column] - low)
 
 
 class Chords(NamedTuple):
-    """Chords, in order of their cells: each runs along a line between two corners of its cell.
+    """Chords, in order of their cells: each lies on a line, between two corners of its cell.
 
     Attributes
     ----------
-    cell, line : where, and along what.
-    head, tail : its ends, as positions in the cell.
+    cell, line : indices of its cell and line.
+    head, tail : its ends, as positions among the corners of the cell.
     """
 
     cell: Array
@@ -65,7 +65,7 @@ class Chords(NamedTuple):
 
 
 class Distinct(NamedTuple):
-    """Points on segments: the point of each entry, and the entry that says where it is."""
+    """Distinct points: the point of each entry, the best entry of each point, close decisions."""
 
     point: Array
     chosen: Array
@@ -73,13 +73,13 @@ class Distinct(NamedTuple):
 
 
 def distinct_crossings(segment: Array, part: Array, loose: Array) -> Distinct:
-    """Tell points on segments apart.
+    """Find the distinct ones of points on segments.
 
     Parameters
     ----------
-    segment, part : in order of segment, then part.
-    loose : how far rounding may have moved each along its segment. Neighbours that are nearer than
-        theirs together are one point; the best determined entry says where it is.
+    segment, part : index of the segment, and position on it, sorted by segment, then position.
+    loose : rounding error of each position. Neighbours nearer than the sum of their errors are one
+        point, at the position of the most accurate entry.
     """
     index = np.arange(segment.size)
     if segment.size < 2:
@@ -112,6 +112,6 @@ def cross(a: Array, b: Array) -> Array:
 
 
 def chord_ends(cells: Polygons, chords: Chords) -> tuple[Array, Array]:
-    """The vertices at which chords begin and end."""
+    """The vertices at the heads and the tails of chords."""
     begin = cells.starts[chords.cell]
     return cells.corners[begin + chords.head], cells.corners[begin + chords.tail]

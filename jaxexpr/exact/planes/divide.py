@@ -2,12 +2,12 @@
 
 On a cell of the first l layers every unit of the next one is affine, so its values at the vertices
 of all cells come from one matrix product, and values at new vertices by interpolation. The units
-cut the cells that they cross (``subdivide``); the cost is that of the products and of the cells
-made, whatever the width of the network, and nothing loops over cells.
+cut the cells that they cross (``subdivide``); the cost is that of the products and of the resulting
+cells, whatever the width of the network, without a Python loop over cells.
 
 Degenerate networks (zero biases, repeated and parallel units, rows of zeros, folds, boundaries
-through vertices or along edges) are taken as they are, without a perturbation: ``forward`` says how
-large the errors of float64 are, ``subdivide`` what counts as equal.
+through vertices or along edges) need no perturbation: ``forward`` estimates the errors of float64,
+``subdivide`` defines which values count as equal.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from jaxexpr.exact.planes.chords import Lines
 from jaxexpr.exact.planes.forward import ForwardPass, params_in_float64
 from jaxexpr.exact.planes.polygons import Array
 from jaxexpr.exact.planes.result import Plane
-from jaxexpr.exact.planes.subdivide import Growth, cut
+from jaxexpr.exact.planes.subdivide import NewVertices, cut
 from jaxexpr.params import Params, checked_params
 
 
@@ -44,7 +44,7 @@ def plane(
     """Divide the square ``origin + a u + b v``, ``|a|, |b| <= half_width``, into its regions.
 
     Counts *activation* regions: cells of constant activation pattern with an interior, which are
-    convex (Raghu et al. 2017, Theorem 2). ``linear_regions`` joins those that have one gradient.
+    convex (Raghu et al. 2017, Theorem 2). ``linear_regions`` joins those with equal gradients.
 
     Parameters
     ----------
@@ -53,9 +53,9 @@ def plane(
     origin, u, v : a point and two directions of input space, ``(n_in,)``; not parallel, but they
         need not be orthogonal or of length 1.
     half_width : half the side of the square in (a, b), > 0.
-    activation : piecewise linear; each of its breakpoints makes a boundary for each unit.
-    progress : as for ``estimate``, past two seconds: layers that are done, and the regions so far.
-        Layers differ, so no time is foretold.
+    activation : piecewise linear; each of its breakpoints gives a boundary for each unit.
+    progress : as for ``estimate``, past two seconds: layers done, and the regions so far. Layers
+        differ, so no remaining time is shown.
 
     Returns
     -------
@@ -64,25 +64,25 @@ def plane(
     Raises
     ------
     ValueError
-        for bad parameters (with the layer), points of another space, parallel directions, a smooth
-        activation, traced arrays, values beyond float64's range.
+        for invalid parameters (the message names the layer), points of another dimension, parallel
+        directions, a smooth activation, traced arrays, values beyond float64's range.
 
     Notes
     -----
-    Memory is about 140 bytes a region, and at its peak about ``8 (width + 100)``; time about 3
-    microseconds a region on one core, for widths up to 128.
+    Memory is about 140 bytes for each region, at its peak about ``8 (width + 100)`` bytes; time
+    about 3 microseconds for each region on one core, for widths up to 128.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> params = [(rng.normal(size=(2, 8)), rng.normal(size=8)) for _ in range(1)]
-    >>> found = plane(params, [0, 0], [1, 0], [0, 1], half_width=100.0)
-    >>> found.counts.tolist(), len(found.polygons)  # 8 lines in general position: 1 + 8 + 28
-    ([37], 37)
-    >>> bool(np.isclose(found.areas.sum(), 200.0**2))
+    >>> partition = plane(params, [0, 0], [1, 0], [0, 1], half_width=100.0)
+    >>> partition.counts.tolist(), len(partition.polygons)  # 8 lines in general position: 1 + 8 +
+    28 ([37], 37)
+    >>> bool(np.isclose(partition.areas.sum(), 200.0**2))
     True
     """
-    layers = _known(params)
+    layers = _checked_layers(params)
     bar = Bar(len(layers), "plane", progress, delay=2.0, unit="layers", even=False)
     phi = exact_activation(activation)
     n = len(layers[0][0])
@@ -93,9 +93,9 @@ def plane(
     forward = ForwardPass(
         origin + cells.points[:, :1] * u + cells.points[:, 1:] * v, layers, piecewise
     )
-    blur, close, name = np.ones(4), 0, 0
+    blur, close, first_line = np.ones(4), 0, 0
     counts: list[int] = []
-    growth: list[Growth] = []
+    new_vertices: list[NewVertices] = []
     with bar:
         for index in range(len(layers)):
 
@@ -103,16 +103,16 @@ def plane(
                 bar.update(done, f"{regions} regions")
 
             h, slack = forward.pre_activations()
-            done = cut(cells, blur, Lines(h, piecewise.levels, slack), name, see)
+            done = cut(cells, blur, Lines(h, piecewise.levels, slack), first_line, see)
             cells, blur, close = done.cells, done.blur, close + done.close
             counts.append(cells.size)
-            growth.append(done.growth)
-            name += slack.size * piecewise.levels.size
+            new_vertices.append(done.new_vertices)
+            first_line += slack.size * piecewise.levels.size
             see(cells.size, index + 1)
             if index + 1 < len(layers):
-                forward.activate(done.growth.values(h, piecewise.levels))
+                forward.activate(done.new_vertices.values(h, piecewise.levels))
     square = (origin, u, v, half_width)
-    computed = (tuple(forward.layers), tuple(growth))
+    computed = (tuple(forward.layers), tuple(new_vertices))
     return Plane(np.array(counts, np.int64), cells, close, *square, layers, phi, *computed)
 
 
@@ -127,31 +127,30 @@ def plane_through(
     *,
     progress: Progress = None,
 ) -> Plane:
-    """Divide a square in the plane through three points, around the centre of their circle.
+    """Divide a square in the plane through three points, around the centre of their circumcircle.
 
     The square of Hanin & Rolnick 2019, Figure 8; (a, b) are lengths in input space, ``u`` points
-    from p to q. ``plane_through(...).coordinates(p)`` is where p lies in it.
+    from p to q. ``plane_through(...).coordinates(p)`` are the coordinates (a, b) of p.
 
     Parameters
     ----------
     p, q, r : points of input space, ``(n_in,)``, not on one line.
-    half_width : half the side of the square; by default 1.25 times the radius of the circle, so
-        that the points lie well inside.
+    half_width : half the side of the square; by default 1.25 times the radius of the circumcircle.
     params, activation, progress : as for ``plane``.
 
     Raises
     ------
     ValueError
-        as ``plane``, and for three points on one line.
+        as for ``plane``, and for three points on one line.
 
     Examples
     --------
     >>> W, b = np.eye(3), np.zeros(3)
-    >>> found = plane_through([(W, b)], [1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0])
-    >>> found.count, found.coordinates([[1.0, 0, 0], [0, 1, 0]]).round(4).tolist()
+    >>> partition = plane_through([(W, b)], [1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0])
+    >>> partition.count, partition.coordinates([[1.0, 0, 0], [0, 1, 0]]).round(4).tolist()
     (7, [[-0.7071, -0.4082], [0.7071, -0.4082]])
     """
-    layers = _known(params)
+    layers = _checked_layers(params)
     n = len(layers[0][0])
     p, q, r = (_plane_vector(*item, n) for item in (("p", p), ("q", q), ("r", r)))
     for name, point, other in (("q", q, p), ("r", r, p), ("r", r, q)):
@@ -174,7 +173,7 @@ def plane_through(
     return plane(layers, centre, u, v / height, width, activation, progress=progress)
 
 
-def _known(params: Params) -> tuple[tuple[Array, Array], ...]:
+def _checked_layers(params: Params) -> tuple[tuple[Array, Array], ...]:
     params = checked_params(params)
     checks.concrete("params", params, "a plane is divided")
     return params_in_float64(params)
@@ -192,11 +191,11 @@ def _plane_vector(name: str, value: ArrayLike, n: int) -> Array:
 
 
 def _independent(u: Array, v: Array) -> None:
-    """Refuse two directions that span no plane."""
+    """Raise ValueError for two directions that span no plane."""
     for name, x in (("u", u), ("v", v)):
         if not x.any():
             raise ValueError(f"{name} is the zero vector: give a direction that is not zero")
-    # The largest entry first: squares of very large or small ones leave the range.
+    # Divide by the largest entry first: squares of very large or small ones overflow or underflow.
     a, b = u / np.abs(u).max(), v / np.abs(v).max()
     a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
     if np.linalg.norm(b - (a @ b) * a) < 1e-7:

@@ -1,11 +1,11 @@
-"""A piecewise linear network in NumPy float64, with the errors that its values carry.
+"""A piecewise linear network in NumPy float64, with estimates of rounding errors.
 
-**Errors.** A pre-activation ``h_j = sum_i w_ij z_i + b_j`` is computed with an error that is taken
-as ``32 eps`` times ``sqrt(sum_i (w_ij max|z_i|)^2 + b_j^2 + level^2)``, 32 times what independent
-roundings of its terms add up to. The errors that the z_i bring along from the layers below are
-added in quadrature, each as far as it comes through the activation (its mean squared slope over
-the points). So the error grows from layer to layer as that of a typical network does, not as the
-product of norms, the worst case, which would soon drown every decision.
+**Errors.** The error of a pre-activation ``h_j = sum_i w_ij z_i + b_j`` is estimated as
+``32 eps`` times ``sqrt(sum_i (w_ij max|z_i|)^2 + b_j^2 + level^2)``, 32 times the sum of
+independent rounding errors of its terms. The errors of the z_i from the layers below are added in
+quadrature, each times the mean squared slope of the activation over the points. So the estimate
+grows from layer to layer as in a typical network, not as the product of norms: that worst case
+would soon make every decision uncertain.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from jaxexpr.params import Params
 
 Array = np.ndarray
 EPS = 32 * float(np.finfo(np.float64).eps)
-WIDE = 256  # powers of two that the values of a homogeneous network may be away from 1
-HIGHEST = 900
+WIDE = 256  # values of a homogeneous network are rescaled beyond 2**WIDE and 2**-WIDE
+HIGHEST = 900  # largest exponent of a rescaled bias
 
 
 class ForwardLayer(NamedTuple):
-    """A layer as it was computed: in the units of the values, which may be scaled by 2^k.
+    """Weights and biases used in the computation, which may be scaled by a power of two.
 
     Attributes
     ----------
@@ -37,13 +37,13 @@ class ForwardLayer(NamedTuple):
 
 
 class ForwardPass:
-    """Values of a network at points, taken through it layer by layer.
+    """Values of a network at points, computed layer by layer.
 
     Attributes
     ----------
     z : values, ``(points, k)``, in units of ``2**exponent``.
-    error : of each column.
-    layers : as they were computed.
+    error : estimated error of each column.
+    layers : the layers computed so far.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ForwardPass:
             )
         shift = int(np.frexp(largest)[1]) if largest else 0
         if self.piecewise.homogeneous and abs(shift) > WIDE:
-            # What biases are still to come must fit as well.
+            # The biases of this and later layers must fit as well.
             tallest = max((np.abs(b).max() for _, b in self.params[index:]), default=0.0)
             if tallest:
                 shift = max(shift, int(np.frexp(tallest)[1]) - HIGHEST - self.exponent)
@@ -88,7 +88,7 @@ class ForwardPass:
         return h, slack
 
     def activate(self, h: Array) -> None:
-        """Go on with pre-activations at (possibly more) points."""
+        """Apply the activation to pre-activations at these and possibly more points."""
         self.error = self._slack * np.sqrt(self.piecewise.mean_squared_slope(h))
         self.z = self.piecewise.image(h)
 
@@ -102,5 +102,5 @@ def _root(size: Array, weights: Array) -> Array:
 
 
 def params_in_float64(params: Params) -> tuple[tuple[Array, Array], ...]:
-    """Parameters as NumPy float64."""
+    """Convert parameters to NumPy float64."""
     return tuple((np.asarray(w, np.float64), np.asarray(b, np.float64)) for w, b in params)

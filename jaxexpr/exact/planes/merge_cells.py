@@ -1,8 +1,8 @@
 """Join activation regions of a plane into linear regions.
 
-Two neighbours belong to one linear region if the network's gradient is the same on both: where the
-unit whose boundary parts them feeds closed units only (or, by chance or design, what it feeds
-cancels). Their affine maps are then the same too, since the network is continuous.
+Two neighbours belong to one linear region if the network's gradient is the same on both: the unit
+whose boundary separates them feeds only inactive units, or its contributions cancel. Their affine
+maps are then equal, too, since the network is continuous.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jaxexpr.exact.planes.forward import EPS
 from jaxexpr.exact.planes.polygons import Array
 from jaxexpr.exact.planes.result import Plane
 
-CHUNK = 2**14
+BLOCK = 2**14  # regions or pairs of regions compared at once
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -28,8 +28,8 @@ class LinearRegions:
 
     Attributes
     ----------
-    count : how many there are.
-    of_cell : the number of the linear region of each activation region, ``(cells,)``.
+    count : number of linear regions.
+    of_cell : index of the linear region of each activation region, ``(cells,)``.
     """
 
     count: int
@@ -42,8 +42,8 @@ def linear_regions(
 ) -> LinearRegions:
     """Count the *linear* regions of a plane: maximal connected sets of constant gradient.
 
-    Regions that only touch in a point are not connected. Never more than the activation regions,
-    which ``partition.count`` counts.
+    Regions that touch only in a point are not connected. There are at most ``partition.count``, the
+    number of activation regions.
 
     Parameters
     ----------
@@ -54,47 +54,47 @@ def linear_regions(
     Raises
     ------
     ValueError
-        if `partition` is no ``Plane`` or `output` does not fit.
+        if `partition` is no ``Plane``, or the shape of `output` is wrong.
 
     Notes
     -----
     Gradients are compared along the plane's two directions, unit by unit, and are equal if they
-    differ by no more than the rounding of the products that they come from.
+    differ by no more than the rounding error of the matrix products.
 
     Examples
     --------
     >>> from jaxexpr.exact import plane
     >>> W, b = np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 1.0]]), np.zeros(3)
-    >>> found = plane([(W, b)], [0, 0], [1, 0], [0, 1])
-    >>> found.count, linear_regions(found).count
+    >>> partition = plane([(W, b)], [0, 0], [1, 0], [0, 1])
+    >>> partition.count, linear_regions(partition).count
     (4, 4)
-    >>> linear_regions(found, (np.array([[1.0], [-1.0], [1.0]]), np.zeros(1))).count  # x + relu(y)
-    2
+    >>> linear_regions(partition, (np.array([[1.0], [-1.0], [1.0]]), np.zeros(1))).count  # x +
+    relu(y) 2
     """
     if not isinstance(partition, Plane):
         raise ValueError(f"partition={checks.shown(partition)}: give what plane returned")
     last = _output_layer(output, len(partition.params[-1][1]))
     cells = [
-        _gradients(partition, last, slice(i, i + CHUNK)) for i in range(0, partition.count, CHUNK)
+        _gradients(partition, last, slice(i, i + BLOCK)) for i in range(0, partition.count, BLOCK)
     ]
     gradient, square = (np.concatenate(part) for part in zip(*cells, strict=True))
     pairs = partition.adjacency.cells
-    if last is None:  # across a boundary of the last layer its own unit's gradient differs
+    if last is None:  # across a boundary of the last layer the gradient of its unit differs
         slopes = PiecewiseLinear(partition.activation).slopes
         bent = (slopes[1:] != slopes[:-1])[partition.adjacency.level]
         pairs = pairs[~bent | (partition.adjacency.layer < partition.counts.size)]
     same = np.empty(len(pairs), bool)
-    for i in range(0, len(pairs), CHUNK):
-        a, b = pairs[i : i + CHUNK].T
+    for i in range(0, len(pairs), BLOCK):
+        a, b = pairs[i : i + BLOCK].T
         difference = (gradient[a] - gradient[b]) ** 2
-        same[i : i + CHUNK] = np.all(difference.sum(axis=1) <= square[a] + square[b], axis=1)
+        same[i : i + BLOCK] = np.all(difference.sum(axis=1) <= square[a] + square[b], axis=1)
     return LinearRegions(*_components(partition.count, pairs[same]))
 
 
 def _gradients(partition: Plane, last: Array | None, cells: slice) -> tuple[Array, Array]:
     """Derivatives along u and v ``(cells, 2, k)``, and the squares of their errors ``(cells, k)``.
 
-    In the units in which the last layer was computed.
+    Scaled as the last computed layer is.
     """
     slopes = PiecewiseLinear(partition.activation).slopes
     # All cells share the gradient until the first activation.
@@ -108,9 +108,9 @@ def _gradients(partition: Plane, last: Array | None, cells: slice) -> tuple[Arra
 
 
 def _through(along: Array, square: Array, weights: Array) -> tuple[Array, Array]:
-    own = EPS**2 * np.sum(along**2, axis=1)
+    rounding = EPS**2 * np.sum(along**2, axis=1)
     rows = along.reshape(-1, along.shape[2]) @ weights  # one product, not one for each cell
-    return rows.reshape(len(along), 2, -1), (square + own) @ weights**2
+    return rows.reshape(len(along), 2, -1), (square + rounding) @ weights**2
 
 
 def _output_layer(output: tuple[ArrayLike, ArrayLike] | None, width: int) -> Array | None:
@@ -132,5 +132,5 @@ def _components(count: int, pairs: Array) -> tuple[int, Array]:
     from scipy.sparse.csgraph import connected_components
 
     graph = coo_array((np.ones(len(pairs), np.int8), tuple(pairs.T)), shape=(count, count))
-    found, label = connected_components(graph, directed=False)
-    return int(found), label.astype(np.int64)
+    components, label = connected_components(graph, directed=False)
+    return int(components), label.astype(np.int64)

@@ -1,8 +1,8 @@
 """Polygons that share their corners: a partition of a region of the plane in flat arrays.
 
-All cells together are four arrays, whatever their number, so that everything done to them is done
-to all at once. A vertex that several cells share is one entry, so two cells are neighbours exactly
-where they run along the same pair of vertices.
+All cells together are four arrays, so operations act on all cells at once. A vertex shared by
+several cells is stored once, so two cells are neighbours exactly if they share a pair of
+consecutive vertices.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Polygons(NamedTuple):
     points : vertices, ``(v, 2)``.
     corners : vertices of the cells, one cell after the other, each counter-clockwise, ``(m,)``.
     starts : where each cell begins in `corners`, and its length: ``(cells + 1,)``.
-    sides : what made the side from each corner to the next, ``(m,)``; -1 for the outer boundary.
+    sides : line of the side from each corner to the next, ``(m,)``; -1 for the outer boundary.
     """
 
     points: Array
@@ -42,7 +42,7 @@ class Polygons(NamedTuple):
 
 
 class Edges(NamedTuple):
-    """Each side once, however many cells it has (one at the outer boundary, two inside).
+    """All edges, each once (an edge has one cell at the outer boundary, two inside).
 
     Attributes
     ----------
@@ -76,21 +76,21 @@ def owners(cells: Polygons) -> Array:
 
 
 def offsets(sizes: Array) -> Array:
-    """Where runs of these lengths begin when they are laid end to end, and the whole length."""
+    """Starts of consecutive groups of these sizes, and the total size."""
     starts = np.zeros(sizes.size + 1, np.int64)
     np.cumsum(sizes, out=starts[1:])
     return starts
 
 
-def runs(starts: Array, which: Array) -> tuple[Array, Array]:
-    """Positions of the chosen runs, laid end to end, and where each now begins."""
+def group_indices(starts: Array, which: Array) -> tuple[Array, Array]:
+    """Indices of all entries in the chosen groups, and the start of each group among them."""
     begin = offsets(starts[which + 1] - starts[which])
     shift = np.repeat(starts[which] - begin[:-1], begin[1:] - begin[:-1])
     return np.arange(begin[-1]) + shift, begin
 
 
 def edges(cells: Polygons) -> Edges:
-    """Match the sides of neighbouring cells."""
+    """Find all edges by matching the sides of neighbouring cells."""
     total = len(cells.points)
     a, b = cells.corners, cells.corners[following(cells)]
     key = np.minimum(a, b) * total + np.maximum(a, b)
@@ -111,7 +111,7 @@ def edges(cells: Polygons) -> Edges:
 
 def areas(cells: Polygons) -> Array:
     """Area of each cell, ``(cells,)``."""
-    # Measured from a corner of its own, a small cell's area has few cancelled digits.
+    # Relative to one of its corners, the area of a small cell has little cancellation.
     origin = np.repeat(cells.points[cells.corners[cells.starts[:-1]]], cells.sizes, axis=0)
     x = cells.points[cells.corners] - origin
     y = x[following(cells)]

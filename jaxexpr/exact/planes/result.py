@@ -1,4 +1,4 @@
-"""What is known of the regions of a plane: polygons, neighbours, lengths, areas, patterns."""
+"""Regions of a plane: polygons, neighbours, lengths, areas, patterns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jaxexpr.exact.piecewise_linear import PiecewiseLinear
 from jaxexpr.exact.planes import polygons
 from jaxexpr.exact.planes.forward import ForwardLayer
 from jaxexpr.exact.planes.polygons import Array, Polygons
-from jaxexpr.exact.planes.subdivide import Growth
+from jaxexpr.exact.planes.subdivide import NewVertices
 
 
 class Adjacency(NamedTuple):
@@ -24,10 +24,10 @@ class Adjacency(NamedTuple):
     ----------
     cells : the two cells, the lower number first, ``(n, 2)``.
     vertices : the ends of the edge, ``(n, 2)``.
-    layer : number of the layer that the boundary between them belongs to, 1 the first.
-    unit, level : indices of the unit of that layer, and of the activation's breakpoint that it
-        stands on there; of boundaries that coincide the first.
-    length : of the edge in input space.
+    layer : number of the layer whose boundary separates them, counted from 1.
+    unit, level : index of the unit in that layer, and of its breakpoint; the first of boundaries
+        that coincide.
+    length : length of the edge in input space.
     """
 
     cells: Array
@@ -50,12 +50,11 @@ class Plane:
     cells : the regions of the whole network in flat arrays: ``points`` ``(v, 2)``, vertices in
         (a, b); ``corners`` ``(m,)``, the vertices of one region after the other, each
         counter-clockwise; ``starts`` ``(count + 1,)``, where each region begins in it.
-    close : decisions that rounding might have turned: values and crossings that were taken as equal
-        with little to spare, or as distinct though within 1024 times their error. With 0 none was
-        near.
+    close : number of decisions that rounding may have changed: values and crossings that counted as
+        equal by a small margin, or as distinct though within 1024 times their error.
     origin, u, v, half_width : the square.
     params, activation : the network, in NumPy float64.
-    layers, growth : the layers as they were computed, and the vertices that each made.
+    layers, growth : the layers as they were computed, and the new vertices of each.
     """
 
     counts: Array
@@ -68,7 +67,7 @@ class Plane:
     params: tuple[tuple[Array, Array], ...]
     activation: Activation
     layers: tuple[ForwardLayer, ...]
-    growth: tuple[Growth, ...]
+    growth: tuple[NewVertices, ...]
 
     def __repr__(self) -> str:
         depth, close = self.counts.size, f", close={self.close}" if self.close else ""
@@ -107,7 +106,7 @@ class Plane:
 
     @functools.cached_property
     def adjacency(self) -> Adjacency:
-        """Which regions are neighbours, and what parts them."""
+        """Pairs of neighbouring regions, and the boundaries between them."""
         sides = polygons.edges(self.cells)
         inner = sides.corners[:, 1] >= 0
         corners = sides.corners[inner]
@@ -117,7 +116,7 @@ class Plane:
         return Adjacency(pairs, ends, layer, unit, level, self._lengths(ends))
 
     def boundary(self, side: Array) -> tuple[Array, Array, Array]:
-        """Number of the layer, unit and breakpoint that made a side with entry `side` >= 0."""
+        """Layer (from 1), unit and breakpoint (from 0) of sides with entry `side` >= 0."""
         widths = np.array([len(b) for _, b in self.params])
         first = polygons.offsets(widths * len(self.activation.breakpoints or ()))
         layer = np.searchsorted(first, side, side="right")
@@ -132,23 +131,24 @@ class Plane:
     def perimeters(self) -> Array:
         """Length in input space of the boundaries that each layer adds, ``(depth,)``.
 
-        Where boundaries coincide they count once, in the lowest layer; sides of the square do not
-        count.
+        Boundaries that coincide count once, in the lowest layer; sides of the square do not count.
         """
-        found = self.adjacency
-        return np.bincount(found.layer - 1, weights=found.length, minlength=self.counts.size)
+        adjacency = self.adjacency
+        return np.bincount(
+            adjacency.layer - 1, weights=adjacency.length, minlength=self.counts.size
+        )
 
     @functools.cached_property
     def perimeters_ab(self) -> Array:
         """As `perimeters`, with lengths in the (a, b) plane."""
-        found = self.adjacency
-        step = np.diff(self.cells.points[found.vertices], axis=1)[:, 0]
+        adjacency = self.adjacency
+        step = np.diff(self.cells.points[adjacency.vertices], axis=1)[:, 0]
         length = np.hypot(step[:, 0], step[:, 1])
-        return np.bincount(found.layer - 1, weights=length, minlength=self.counts.size)
+        return np.bincount(adjacency.layer - 1, weights=length, minlength=self.counts.size)
 
     @property
     def crossings(self) -> int:
-        """Points strictly inside the square where boundaries cross; each counts once."""
+        """Number of points strictly inside the square where boundaries cross; each counts once."""
         rim = self.cells.sides < 0
         outer = np.unique(
             np.concatenate(
@@ -169,23 +169,23 @@ class Plane:
 
     @functools.cached_property
     def patterns(self) -> tuple[Array, ...]:
-        """Activation patterns: for each layer the piece on which every unit is in each region.
+        """Activation patterns: for each layer, the linear piece of every unit in each region.
 
-        ``(count, width)``, int8: how many breakpoints the unit is beyond; for ReLU 1 where it is
-        active. All layers together, no two regions have the same. A unit that stands on a
-        breakpoint throughout a region is not beyond it.
+        ``(count, width)``, int8: the number of breakpoints below the pre-activation; for ReLU 1 if
+        the unit is active. No two regions agree in all layers. A breakpoint that a pre-activation
+        equals in a whole region is not below it.
         """
-        piecewise, found = PiecewiseLinear(self.activation), []
+        piecewise, patterns = PiecewiseLinear(self.activation), []
         z = self.inputs(polygons.square(self.half_width).points)
-        for index, (layer, growth) in enumerate(zip(self.layers, self.growth, strict=True)):
-            h = growth.values(z @ layer.weights + layer.biases, piecewise.levels)
+        for index, (layer, new_vertices) in enumerate(zip(self.layers, self.growth, strict=True)):
+            h = new_vertices.values(z @ layer.weights + layer.biases, piecewise.levels)
             z = piecewise.image(h)
             for later in self.growth[index + 1 :]:
                 h = later.rows(h)
             piece = np.zeros((self.count, h.shape[1]), np.int8)
-            for level in piecewise.levels:  # beyond it at one corner is beyond it inside
+            for level in piecewise.levels:  # above it at one corner implies above it inside
                 corners = np.packbits(h > level, axis=1)[self.cells.corners]
                 some = np.bitwise_or.reduceat(corners, self.cells.starts[:-1], axis=0)
                 piece += np.unpackbits(some, axis=1, count=h.shape[1]).view(np.int8)
-            found.append(piece)
-        return tuple(found)
+            patterns.append(piece)
+        return tuple(patterns)

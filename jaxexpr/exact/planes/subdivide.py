@@ -1,21 +1,20 @@
 """Cut polygons along the level sets of functions that are affine on each of them.
 
-The functions are one layer's pre-activations: continuous, affine on every cell, known by their
-values at the vertices. A *line* is where one unit stands on one breakpoint.
+The functions are one layer's pre-activations: continuous, affine on every cell, given by their
+values at the vertices. A *line* is the set where one unit equals one breakpoint.
 
-1. Every edge is split where lines cross it, once for both its cells, which so see one and the same
-   vertex.
-2. In each cell a line that leaves vertices strictly on both sides becomes a chord between two
+1. Every edge is split where lines cross it, once for both its cells, which share the new vertex.
+2. In each cell a line with vertices strictly on both sides becomes a chord between two
    vertices of the cell's boundary.
 3. The cells are cut along their chords (``split_cells``).
 
-**Decisions.** A value within the error of its product of a level is set to the level exactly (at a
-vertex where lines cross at a small angle the error is larger by one over its sine, since that is
-how far the vertex may have moved). A line crosses an edge only where it is strictly below at one
-end and strictly above at the other. Two crossings of one segment that are nearer to each other than
-rounding can have moved them (the error over the change along the segment) are one vertex, at which
-both units stand on their levels exactly. So lines that coincide, meet in one point, run along an
-edge or through a vertex are found as such, without a perturbation.
+**Decisions.** A value that differs from a level by less than its rounding error is set to the level
+exactly (at a vertex where lines cross at a small angle the error is divided by the sine of the
+angle, since that is the error of the vertex). A line crosses an edge only where it is strictly
+below at one end and strictly above at the other. Two crossings of one segment that are nearer to
+each other than their rounding errors (the error over the change along the segment) are one vertex,
+at which both units equal their levels exactly. So lines that coincide, meet in one point, contain
+an edge or a vertex are recognised as such, without a perturbation.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ from jaxexpr.exact.planes.polygons import (
     Polygons,
     edges,
     following,
+    group_indices,
     offsets,
     owners,
-    runs,
 )
 from jaxexpr.exact.planes.split_cells import carve
 
@@ -52,35 +51,35 @@ WORD = 8
 LEAST_SINE = 2.0**-20
 
 
-class Growth(NamedTuple):
-    """How values at the old vertices of cells give those at all vertices once they are cut.
+class NewVertices(NamedTuple):
+    """New vertices of a cut, for interpolating values from the old vertices to all.
 
     Attributes
     ----------
-    held : the (vertex, line) of old vertices that lie on lines.
+    on_lines : (vertex, line) of old vertices that lie on lines.
     outer, met : new vertices on old edges, between old vertices, and the lines that cross there.
-    inner, passing : new vertices inside old cells, between those before, and the lines that cross
-        there (besides the one that they are between).
+    inner, passing : new vertices inside old cells, between earlier ones, and the lines that cross
+        there (besides the line that they are placed on).
     """
 
-    held: tuple[Array, Array]
+    on_lines: tuple[Array, Array]
     outer: Between
     met: tuple[Array, Array]
     inner: Between
     passing: tuple[Array, Array]
 
     def rows(self, array: Array) -> Array:
-        """Extend what is affine along edges and inside cells, ``(old, n)`` to ``(all, n)``."""
+        """Interpolate values affine along edges and inside cells, ``(old, n)`` to ``(all, n)``."""
         return self._extended(array, lambda grown, pairs: None)
 
     def values(self, values: Array, levels: Array) -> Array:
-        """Extend the layer's values; on their levels exactly for all lines that pass there."""
+        """Interpolate the layer's values; exactly the level at vertices on a line."""
         units = values.shape[1]
 
-        def settle(grown: Array, pairs: tuple[Array, Array]) -> None:
+        def settle(extended: Array, pairs: tuple[Array, Array]) -> None:
             vertex, line = pairs
             level, unit = np.divmod(line, units)
-            grown[vertex, unit] = levels[level]
+            extended[vertex, unit] = levels[level]
 
         return self._extended(values, settle)
 
@@ -88,31 +87,31 @@ class Growth(NamedTuple):
         self, array: Array, settle: Callable[[Array, tuple[Array, Array]], None]
     ) -> Array:
         count, more = len(array), len(array) + self.outer.low.size
-        grown = np.empty((more + self.inner.low.size, array.shape[1]))
-        grown[:count] = array
-        settle(grown, self.held)
-        grown[count:more] = self.outer.rows(grown)
-        settle(grown, self.met)
-        # Between two vertices on a level interpolation stays on it.
-        grown[more:] = self.inner.rows(grown)
-        settle(grown, self.passing)
-        return grown
+        extended = np.empty((more + self.inner.low.size, array.shape[1]))
+        extended[:count] = array
+        settle(extended, self.on_lines)
+        extended[count:more] = self.outer.rows(extended)
+        settle(extended, self.met)
+        # Interpolation between two vertices at a level gives the level.
+        extended[more:] = self.inner.rows(extended)
+        settle(extended, self.passing)
+        return extended
 
 
 class Cut(NamedTuple):
-    """What became of the cells.
+    """Cells after all cuts of one layer.
 
     Attributes
     ----------
-    cells : the cells now; the old vertices are the first ones.
-    blur : of all vertices, one over the sine at which the lines cross that made them.
-    growth : where the new vertices are.
-    close : decisions that rounding might have turned.
+    cells : the new cells; the old vertices are the first ones.
+    blur : for each vertex, one over the sine of the angle at which its lines cross.
+    new_vertices : positions of the new vertices.
+    close : number of decisions that rounding may have changed.
     """
 
     cells: Polygons
     blur: Array
-    growth: Growth
+    new_vertices: NewVertices
     close: int
 
 
@@ -122,41 +121,42 @@ def cut(cells: Polygons, blur: Array, lines: Lines, name: int, see: Callable[[in
     Parameters
     ----------
     cells : a partition.
-    blur : of its vertices, ``(v,)``.
-    lines : the units' values at the vertices (those on a level are set to it), levels and errors.
-    name : what the sides say that line 0 makes; line i makes ``name + i``.
-    see : called now and then with the number of cells.
+    blur : blur of its vertices, ``(v,)``, see ``Cut``.
+    lines : values of the units at the vertices, levels and errors. Values within their error of a
+        level are set to it, in place.
+    name : entry in ``sides`` of line 0; line i has ``name + i``.
+    see : called after each round with the number of cells.
     """
-    held, close = _settle(lines, blur)
+    on_lines, close = _settle(lines, blur)
     sides = edges(cells)
-    edge, line, found, part = _along_edges(sides, lines)
-    at, old = edge[found.chosen], len(cells.points)
-    outer = Between(sides.low[at], sides.high[at], part)
-    fine, position, places = _split(cells, sides, at)
+    edge, line, points, part = _along_edges(sides, lines)
+    new_edge, old = edge[points.chosen], len(cells.points)
+    outer = Between(sides.low[new_edge], sides.high[new_edge], part)
+    fine, position, edge_positions = _split(cells, sides, new_edge)
     fine = fine._replace(points=np.concatenate([cells.points, outer.rows(cells.points)]))
 
-    # Where each line enters and leaves each cell: at new vertices on edges, and at old corners.
-    owner, to = owners(cells), places[found.point]
-    real = to >= 0
-    corner, on = _at_corners(cells, lines, *held)
+    # Each line enters and leaves a cell at new vertices on edges, or at old corners.
+    owner, entry_position = owners(cells), edge_positions[points.point]
+    real = entry_position >= 0
+    corner, on = _at_corners(cells, lines, *on_lines)
     chords, odd = _paired(
         np.concatenate([owner[corner], owner[sides.corners[edge]][real]]),
         np.concatenate([on, np.stack([line, line], axis=1)[real]]),
-        np.concatenate([position[corner], to[real]]),
+        np.concatenate([position[corner], entry_position[real]]),
         fine.starts,
         lines,
     )
     carved = carve(fine, chords, lines, _with_old(outer, old), name, see)
-    growth = Growth(
-        held, outer, (old + found.point, line), carved.inner, (carved.vertex, carved.line)
+    new_vertices = NewVertices(
+        on_lines, outer, (old + points.point, line), carved.inner, (carved.vertex, carved.line)
     )
     sine = _sines(fine, chords, cells.points[outer.low], cells.points[outer.high])
     sine = np.maximum(np.concatenate([sine, carved.sine]), LEAST_SINE)
     return Cut(
-        carved.cells._replace(points=growth.rows(cells.points)),
+        carved.cells._replace(points=new_vertices.rows(cells.points)),
         np.concatenate([blur, 1 / sine]),
-        growth,
-        close + found.close + odd + carved.close,
+        new_vertices,
+        close + points.close + odd + carved.close,
     )
 
 
@@ -171,7 +171,7 @@ def _with_old(outer: Between, old: int) -> Between:
 
 
 def _settle(lines: Lines, blur: Array) -> tuple[tuple[Array, Array], int]:
-    """Set values that rounding cannot tell from a level to it; return those (vertex, line)."""
+    """Set values within rounding error of a level to it; return their (vertex, line)."""
     values, levels, slack = lines
     units, close = values.shape[1], 0
     vertices, numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -207,7 +207,7 @@ def _chord_crossings(lines: Lines, sides: Edges) -> tuple[Array, Array]:
 
 
 def _along_edges(sides: Edges, lines: Lines) -> tuple[Array, Array, Distinct, Array]:
-    """All (edge, line) in order along the edges, their points, and where on the edge these are."""
+    """All (edge, line) in order along the edges, their points, and the positions of these."""
     edge, line = _chord_crossings(lines, sides)
     unit, level = lines.of(line)
     low = lines.values[sides.low[edge], unit]
@@ -215,8 +215,8 @@ def _along_edges(sides: Edges, lines: Lines) -> tuple[Array, Array, Distinct, Ar
     part, loose = (level - low) / change, lines.slack[unit] / np.abs(change)
     order = np.lexsort((part, edge))
     edge, line, part = edge[order], line[order], part[order]
-    found = distinct_crossings(edge, part, loose[order])
-    return edge, line, found, part[found.chosen]
+    points = distinct_crossings(edge, part, loose[order])
+    return edge, line, points, part[points.chosen]
 
 
 def _split(cells: Polygons, sides: Edges, at: Array) -> tuple[Polygons, Array, Array]:
@@ -233,20 +233,20 @@ def _split(cells: Polygons, sides: Edges, at: Array) -> tuple[Polygons, Array, A
     begins = sides.corners[at]
     forward = cells.corners[begins] == sides.low[at][:, None]
     step = np.where(forward, rank[:, None], (inserted[at] - 1 - rank)[:, None])
-    places = np.where(begins >= 0, position[begins] + 1 + step, -1)
+    positions = np.where(begins >= 0, position[begins] + 1 + step, -1)
     new = len(cells.points) + np.arange(at.size)
     for side in range(2):
-        real = places[:, side] >= 0
-        corners[places[real, side]] = new[real]
+        real = positions[:, side] >= 0
+        corners[positions[real, side]] = new[real]
     labels = np.repeat(cells.sides, position[1:] - position[:-1])
-    return Polygons(cells.points, corners, position[cells.starts], labels), position, places
+    return Polygons(cells.points, corners, position[cells.starts], labels), position, positions
 
 
 def _at_corners(cells: Polygons, lines: Lines, vertex: Array, line: Array) -> tuple[Array, Array]:
-    """Corners at which a line that holds their vertex passes from one side of it to the other.
+    """Corners on a line at which the boundary of the cell passes from one side of it to the other.
 
-    Takes the (vertex, line) that lie on one another; returns (corner, line). Where a line holds
-    several consecutive corners the first of them counts.
+    Takes pairs (vertex, line) with the vertex on the line; returns (corner, line). Where several
+    consecutive corners lie on a line the first of them counts.
     """
     values = lines.values
     if vertex.size:
@@ -265,13 +265,13 @@ def _at_corners(cells: Polygons, lines: Lines, vertex: Array, line: Array) -> tu
 
     order = np.argsort(cells.corners, kind="stable")
     begin = offsets(np.bincount(cells.corners, minlength=len(cells.points)))
-    which, begin = runs(begin, vertex)
-    corner, line = order[which], np.repeat(line, begin[1:] - begin[:-1])
+    index, begin = group_indices(begin, vertex)
+    corner, line = order[index], np.repeat(line, begin[1:] - begin[:-1])
     left = side(before[corner], line)
     corner, line, left = corner[left != 0], line[left != 0], left[left != 0]
     last = after[corner]
     right = side(last, line)
-    while (right == 0).any():  # as often as a run of corners on one line is long
+    while (right == 0).any():  # once for each of the consecutive corners on one line
         still = np.flatnonzero(right == 0)
         last[still] = after[last[still]]
         right[still] = side(last[still], line[still])
@@ -282,10 +282,10 @@ def _at_corners(cells: Polygons, lines: Lines, vertex: Array, line: Array) -> tu
 def _paired(
     cell: Array, line: Array, position: Array, starts: Array, lines: Lines
 ) -> tuple[Chords, int]:
-    """Chords from the corners where lines pass through cells, and how many do so oddly.
+    """Chords between the corners where lines enter and leave cells, and the number of odd cases.
 
     A line enters as often as it leaves; more than once only where values are not affine to within
-    their error. Then the first two are joined.
+    their error. Then the first two corners are joined.
     """
     total = lines.values.shape[1] * lines.levels.size
     key = cell * total + line

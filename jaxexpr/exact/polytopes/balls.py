@@ -1,12 +1,13 @@
-"""Activation regions that meet a ball: exactly in few dimensions, from below in many.
+"""Activation regions that intersect a ball: exact in few dimensions, a lower bound in many.
 
 *The lower bound.* Let x be inside a region C. In C every pre-activation is affine, and C is the
 polytope in which no affine form changes its side. Rays from x that leave C through the relative
 interior of a facet within the radius find facets of C that meet the open ball, and behind each of
 them lies another region. Regions behind two facets on different hyperplanes differ: a region is
-convex, and so is C, so that one hyperplane parts the two and holds all that their closures share.
-Hence ``1 + (distinct facets found)`` regions meet the ball. The rays looked at go to the foot of
-the perpendicular on each hyperplane that cuts the ball, so the nearest boundary is always found.
+convex, and so is C, so one hyperplane separates the two and contains the intersection of their
+closures.
+Hence ``1 + (distinct facets found)`` regions meet the ball. The rays go to the foot of the
+perpendicular on each hyperplane that cuts the ball, so the nearest boundary is always found.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from jaxexpr.exact.polytopes.partition import Partition, partition
 from jaxexpr.params import Params
 
 EPS = float(np.finfo(np.float64).eps)
-CLOSE = 1e-9  # hyperplanes met within this share of the way are not told apart
-PARALLEL = 1e-12  # normals with a cosine this near to 1 are one
+CLOSE = 1e-9  # hyperplanes at distances with a smaller relative difference count as one
+PARALLEL = 1e-12  # normals whose cosine differs less from 1 count as equal
 STEPS = 4  # attempts to step off a boundary
 
 
@@ -40,12 +41,12 @@ def regions_in_ball(
     *,
     method: str = "auto",
 ) -> Array:
-    """Number of *activation* regions that meet the open ball around x.
+    """Number of *activation* regions that intersect the open ball around x.
 
-    Either exact, by listing the regions that meet the cube around the ball and their distances to
-    x; or a lower bound, one more than the facets of x's own region that are found within the radius
-    (see above): 1 where the nearest boundary is at least as far as the radius, at least 2 where it
-    is nearer.
+    Either exact, from the regions that intersect the cube around the ball and their distances to x;
+    or a lower bound, one more than the number of facets of x's region found within the radius (see
+    the module docstring): 1 where the nearest boundary is at least as far as the radius, at least 2
+    where it is nearer.
 
     Parameters
     ----------
@@ -64,14 +65,14 @@ def regions_in_ball(
     Raises
     ------
     ValueError
-        for bad parameters (with the layer), points of another space, a radius that is not above 0
-        or does not broadcast, a smooth activation, traced parameters or points, too many inputs for
-        ``method="exact"``.
+        for invalid parameters (the message names the layer), points of another dimension, a radius
+        that is not above 0 or does not broadcast, a smooth activation, traced parameters or points,
+        too many inputs for ``method="exact"``.
 
     Notes
     -----
-    Exact counts have the resolution of ``cells``, about 1e-12 of the coordinates of x: take
-    ``"facets"`` for balls that small.
+    Exact counts have the resolution of ``cells``, about 1e-12 of the coordinates of x: use
+    ``"facets"`` for smaller balls.
 
     Examples
     --------
@@ -100,44 +101,44 @@ def regions_in_ball(
     checks.one_of("method", method, ("auto", "exact", "facets"))
     if method == "exact":
         few_inputs(n)
-    count = _exact if method == "exact" or (method == "auto" and n <= 3) else _from_below
+    count = _exact if method == "exact" or (method == "auto" and n <= 3) else _lower_bound
     pairs = zip(x.reshape(-1, n), radii.ravel(), strict=True)
-    found = [count(layers, phi, centre, r) for centre, r in pairs]
-    return np.array(found, np.int64).reshape(x.shape[:-1])
+    counts = [count(layers, phi, centre, r) for centre, r in pairs]
+    return np.array(counts, np.int64).reshape(x.shape[:-1])
 
 
 def _exact(layers: list[tuple[Array, Array]], phi: Activation, centre: Array, radius: float) -> int:
-    """Cells of the cube around the ball that are nearer to its centre than its radius."""
-    found = partition(layers, phi, (centre - radius, centre + radius))
-    return int(np.sum(_distances(found, centre) < radius))
+    """Number of cells of the cube around the ball that are nearer to its centre than its radius."""
+    cube = partition(layers, phi, (centre - radius, centre + radius))
+    return int(np.sum(_distances(cube, centre) < radius))
 
 
-def _distances(found: Partition, x: Array) -> Array:
+def _distances(cube: Partition, x: Array) -> Array:
     """Distance of a point to each cell, 0 inside.
 
     Dimension by dimension: the nearest point of a face is the foot of the perpendicular on its
     span, if that lies in the face, and otherwise the nearest point of one of its facets. Every face
-    carries a point inside and an orthonormal basis of its span: that of its first facet, and the
-    direction from there to the point inside.
+    has an interior point and an orthonormal basis of its span: that of its first facet, and the
+    direction from there to the interior point.
     """
-    inside = found.complex.points.rows[:, :-1]
+    inside = cube.complex.points.rows[:, :-1]
     basis = np.zeros((*inside.shape, 0))
     distance = np.linalg.norm(inside - x, axis=1)
-    for level in found.complex.levels[1:]:
-        level.compact()
-        facet, start, length = level.facets.rows, level.start.rows, level.length.rows
-        own = level.means(inside)
-        owner = np.repeat(np.arange(level.size), length)
-        inward = own[owner] - inside[facet]
+    for faces in cube.complex.faces[1:]:
+        faces.compact()
+        facet, start, length = faces.facets.rows, faces.start.rows, faces.length.rows
+        centre = faces.means(inside)
+        owner = np.repeat(np.arange(faces.size), length)
+        inward = centre[owner] - inside[facet]
         inward -= _along(basis[facet], inward)
         normal = inward[start] / np.linalg.norm(inward[start], axis=1, keepdims=True)
         spanned = np.concatenate([basis[facet[start]], normal[:, :, None]], axis=2)
-        foot = own + _along(spanned, x - own)
+        foot = centre + _along(spanned, x - centre)
         within = np.sum((foot[owner] - inside[facet]) * inward, axis=1) >= 0
         nearest = np.minimum.reduceat(distance[facet], start)
         direct = np.logical_and.reduceat(within, start)
         distance = np.where(direct, np.linalg.norm(foot - x, axis=1), nearest)
-        inside, basis = own, spanned
+        inside, basis = centre, spanned
     return distance
 
 
@@ -146,15 +147,17 @@ def _along(basis: Array, vectors: Array) -> Array:
     return np.einsum("rnk,rk->rn", basis, np.einsum("rnk,rn->rk", basis, vectors))
 
 
-def _from_below(layers: list[tuple[Array, Array]], phi: Activation, x: Array, radius: float) -> int:
-    """One more than the distinct facets found around x; see above."""
+def _lower_bound(
+    layers: list[tuple[Array, Array]], phi: Activation, x: Array, radius: float
+) -> int:
+    """One more than the number of distinct facets found around x; see the module docstring."""
     piecewise, generator = PiecewiseLinear(phi, broken=True), np.random.default_rng(0)
     centre, rest = x, radius
     for _ in range(STEPS):
         normals, gaps = _forms(layers, phi, piecewise, centre)
         if np.all(np.abs(gaps) > CLOSE * rest):
             break
-        # On a boundary x is in no region: take a smaller ball, inside, about a point beside it.
+        # On a boundary x is in no region: use a smaller ball inside, around a point near x.
         step = generator.normal(size=len(x))
         centre, rest = x + radius / 8 * step / np.linalg.norm(step), radius * 7 / 8
     else:
@@ -168,7 +171,7 @@ def _from_below(layers: list[tuple[Array, Array]], phi: Activation, x: Array, ra
         far = np.where(rates * gaps[:, None] < 0, -gaps[:, None] / rates, np.inf)
     first = np.argmin(far, axis=0)
     met = far <= (1 + CLOSE) * np.min(far, axis=0)
-    # A ray through a lower face is of no use: all it meets must be one hyperplane.
+    # A ray through a face of lower dimension shows no facet: it may meet only one hyperplane.
     alike = np.abs(normals @ normals[first].T) > 1 - PARALLEL
     facets = np.unique(first[np.all(alike | ~met, axis=0)])
     turn = normals[facets] @ normals[facets].T
@@ -180,17 +183,17 @@ def _from_below(layers: list[tuple[Array, Array]], phi: Activation, x: Array, ra
 def _forms(
     layers: list[tuple[Array, Array]], phi: Activation, piecewise: PiecewiseLinear, x: Array
 ) -> tuple[Array, Array]:
-    """Unit normals ``(f, n)`` and signed distances ``(f,)`` of the hyperplanes seen from x."""
+    """Unit normals ``(f, n)`` and signed distances ``(f,)`` from x of its region's hyperplanes."""
     z, gradients, size = x, np.eye(len(x)), np.zeros(len(x))
     normals, gaps = [np.zeros((0, len(x)))], [np.zeros(0)]
     for weights, biases in layers:
         h, gradients = z @ weights + biases, gradients @ weights
         size = np.sqrt(size**2 @ weights**2)
         norm = np.linalg.norm(gradients, axis=0)
-        alive = norm > ROUNDINGS * EPS * size
-        for at in phi.breakpoints or ():
-            normals.append((gradients[:, alive] / norm[alive]).T)
-            gaps.append((h[alive] - at) / norm[alive])
+        nonzero = norm > ROUNDINGS * EPS * size
+        for breakpoint in phi.breakpoints or ():
+            normals.append((gradients[:, nonzero] / norm[nonzero]).T)
+            gaps.append((h[nonzero] - breakpoint) / norm[nonzero])
         value, piece = piecewise.value((h[:, None] - piecewise.levels)[None], np.ones((1, 1)))
         z, slope = value[0], piecewise.slopes[piece[0]]
         size = np.abs(slope) * np.maximum(size, norm)

@@ -1,7 +1,8 @@
 """Activation regions that meet a box in R^n, or all of R^n, counted and listed exactly.
 
-Regions come layer by layer, by cutting those of the layers below (``partition``), with all their
-faces; what counts as on a boundary, and so what is counted in degenerate networks, is said there.
+Regions are computed layer by layer, by cutting those of the layers below (``partition``), with all
+their faces. ``partition`` defines which points count as on a boundary, hence the counts in
+degenerate networks.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ class Cells:
     Attributes
     ----------
     counts : activation regions of the first d layers, ``(depth,)``, int64.
-    patterns : for each layer the linear piece on which every unit is, ``(count, width)``, uint8:
-        how many breakpoints it is beyond; for ReLU 1 where it is active, else 0. All rows are
-        distinct if the layers are taken together.
+    patterns : for each layer the linear piece of every unit, ``(count, width)``, uint8: the number
+        of breakpoints below its pre-activation; for ReLU 1 if it is active, else 0. No two regions
+        agree in all layers.
     points : a point in the interior of each region, ``(count, n_in)``.
     """
 
@@ -59,7 +60,7 @@ def cells(
     limit: int = LIMIT,
     progress: Progress = None,
 ) -> Cells:
-    """Find all *activation* regions that meet the inside of a box, or all of R^n.
+    """Find all *activation* regions that intersect the interior of a box, or all of R^n.
 
     An activation region is a set of constant activation pattern with an interior; it is convex.
     (A *linear* region, a maximal connected set of constant gradient, may be a union of several.)
@@ -68,12 +69,12 @@ def cells(
     ----------
     params : ``(W, b)`` of each hidden layer, W ``(fan_in, fan_out)``, b ``(fan_out,)``,
         ``h = z @ W + b``; up to 10 inputs. Computed in float64 on the host.
-    low, high : corners of the box, ``(n_in,)`` or one number for all; both None: all of R^n,
-        in homogeneous coordinates, so that no region is too far away.
+    low, high : corners of the box, ``(n_in,)`` or one number for all coordinates. If both are None,
+        all of R^n, in homogeneous coordinates, which include regions at any distance.
     activation : piecewise linear; with T breakpoints a unit has T parallel boundaries.
-    limit : stop beyond so many regions; one takes 2 to 10 kB of memory.
-    progress : as for ``estimate``, past two seconds: hyperplanes that are done (one for each unit
-        and breakpoint), and the regions so far. Later ones take longer, so no time is foretold.
+    limit : largest number of regions; each takes 2 to 10 kB of memory.
+    progress : as for ``estimate``, past two seconds: hyperplanes done (one for each unit and
+        breakpoint), and the regions so far. Later ones take longer, so no remaining time is shown.
 
     Returns
     -------
@@ -82,9 +83,10 @@ def cells(
     Raises
     ------
     ValueError
-        for bad parameters (with the layer), a smooth activation, more than 10 inputs, one corner
-        without the other, ``low >= high``, parameters that are traced, more regions than `limit`,
-        and a network so close to a degenerate one that float64 cannot tell its regions.
+        for invalid parameters (the message names the layer), a smooth activation, more than 10
+        inputs, one corner without the other, ``low >= high``, traced parameters, more regions than
+        `limit`, and a network so close to a degenerate one that float64 cannot separate its
+        regions.
 
     Notes
     -----
@@ -94,8 +96,8 @@ def cells(
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> found = cells([(rng.normal(size=(3, 6)), rng.normal(size=6))])
-    >>> found.count, found.patterns[0].shape, found.points.shape
+    >>> regions = cells([(rng.normal(size=(3, 6)), rng.normal(size=6))])
+    >>> regions.count, regions.patterns[0].shape, regions.points.shape
     (42, (42, 6), (42, 3))
     >>> cells([([[1.0]], [0.0]), ([[1.0]], [-0.5])], low=0, high=1).counts.tolist()
     [1, 2]
@@ -106,23 +108,23 @@ def cells(
     planes = sum(len(b) for _, b in layers) * len(phi.breakpoints or ())
     bar = Bar(planes, "cells", progress, delay=2.0, unit="hyperplanes", even=False)
     with bar:
-        found = partition(
+        divided = partition(
             layers,
             phi,
             _box(low, high, n),
             limit,
             lambda done, cells: bar.update(done, f"{cells} regions"),
         )
-    counts, region = found.regions()
-    # The parts of a region that different cones of space hold have one pattern: keep the first.
+    counts, region = divided.regions()
+    # A region may have parts in several cones of R^n, with equal patterns: keep the first.
     _, first = np.unique(region, return_index=True)
-    centre = found.complex.centres()[first]
+    centre = divided.complex.centres()[first]
     points = centre[:, :-1] / centre[:, -1:]
-    return Cells(counts, tuple(pattern[first] for pattern in found.patterns()), points)
+    return Cells(counts, tuple(pattern[first] for pattern in divided.patterns()), points)
 
 
 def few_inputs(n: int) -> None:
-    """Refuse a network whose input space has too many dimensions to be listed."""
+    """Raise ValueError if the input space has too many dimensions."""
     if n > LARGEST:
         raise ValueError(
             f"params[0][0] has {n} rows, one an input, and regions are listed for up to {LARGEST}: "
@@ -131,7 +133,7 @@ def few_inputs(n: int) -> None:
 
 
 def in_numpy(params: Params) -> list[tuple[Array, Array]]:
-    """Checked parameters in NumPy float64; tracers are refused."""
+    """Convert checked parameters to NumPy float64; traced ones raise ValueError."""
     checked = checked_params(params)
     checks.concrete("params", checked, "regions are listed")
     return [(np.asarray(w, np.float64), np.asarray(b, np.float64)) for w, b in checked]

@@ -2,22 +2,22 @@
 
 A complex is its face lattice: vertices, edges, polygons, ... up to the cells, every face with the
 list of its facets (its faces of one dimension less), each face stored once and shared by all that
-contain it. Functions that are affine on every cell, one for each *column*, are known by their
+contain it. Functions that are affine on every cell, one for each *column*, are given by their
 values at the vertices. To cut along the zeros of a column, dimension by dimension:
 
 * a face is crossed if it has a vertex with a positive and one with a negative value;
-* a crossed face F becomes F+ and F-, parted by a new face F0 of one dimension less;
+* a crossed face F becomes F+ and F-, separated by a new face F0 of one dimension less;
 * F+ has the facets of F with a positive vertex (their + parts, where they are crossed) and F0;
 * F0 has the new faces of the facets that are crossed, and the facets *of* facets of F on which
   the column is zero.
 
-Nothing but signs at vertices is asked for, so vertices where more than n facets meet, hyperplanes
-through vertices and through whole faces need no special case, no perturbation and no adjacency
-test; and since a vertex is stored once, all cells around it agree on its sign.
+Only signs at vertices are used, so vertices where more than n facets meet, and hyperplanes through
+vertices or whole faces, need no special case, no perturbation and no adjacency test. Since a vertex
+is stored once, all cells around it agree on its sign.
 
 **Coordinates are homogeneous**: ``(x, tau)`` stands for the point ``x / tau``, and ``(x, 0)`` for
-the point at infinity in direction x. ``box`` makes a box; ``space`` all of R^n as n + 1 simplicial
-cones around the origin, whose other corners lie at infinity, so that nothing is too far away.
+the point at infinity in direction x. ``box`` returns a box; ``space`` all of R^n as n + 1
+simplicial cones around the origin, whose other corners lie at infinity.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from jaxexpr.exact.polytopes.face_lattice import (
 
 
 class Inconsistent(ArithmeticError):
-    """Signs at the vertices of a face that no affine function has."""
+    """The signs at the vertices of a face are not those of an affine function."""
 
 
 class Complex:
@@ -45,37 +45,37 @@ class Complex:
 
     Attributes
     ----------
-    levels : ``levels[k]`` the faces of dimension k.
+    faces : ``faces[k]`` are the faces of dimension k.
     points : homogeneous coordinates of the vertices, ``(v, n + 1)``.
-    values : of the columns at the vertices, ``(v, c)``; exactly 0 where within `tolerance` times
-        `scale` of 0.
-    scale : size of the terms that a value is a sum of, ``(v, c)``.
-    origin : the cell that each cell was a part of when the columns were set.
+    values : values of the columns at the vertices, ``(v, c)``; exactly 0 where within `tolerance`
+        times `scale` of 0.
+    scale : size of the terms of each value, ``(v, c)``.
+    origin : the cell that contained each cell when the columns were set.
     """
 
     def __init__(self, points: Array, faces: list[list[list[int]]], tolerance: float) -> None:
-        self.levels = [FacesOfDimension(len(points)), *(FacesOfDimension(f) for f in faces)]
+        self.faces = [FacesOfDimension(len(points)), *(FacesOfDimension(f) for f in faces)]
         self.points, self.tolerance = GrowableArray(points), tolerance
         self.values = self.scale = GrowableArray(np.zeros((len(points), 0)))
         self.origin = GrowableArray(np.zeros(0, np.intp))
 
     @property
     def cells(self) -> FacesOfDimension:
-        return self.levels[-1]
+        return self.faces[-1]
 
     def euler(self) -> int:
         """Euler characteristic: 1 for every subdivision of a box or of space."""
-        return sum((-1) ** k * level.size for k, level in enumerate(self.levels))
+        return sum((-1) ** k * faces.size for k, faces in enumerate(self.faces))
 
     def set_columns(self, values: Array, scale: Array) -> None:
         """Replace the columns; `values` and `scale` are ``(v, c)``."""
         self.values, self.scale = GrowableArray(self._snapped(values, scale)), GrowableArray(scale)
-        bottom = self.levels[0]
+        bottom = self.faces[0]
         bottom.positive = GrowableArray(pack_signs(self.values.rows > 0))
         bottom.negative = GrowableArray(pack_signs(self.values.rows < 0))
-        for below, level in itertools.pairwise(self.levels):
-            level.compact()
-            level.collect_signs(below)
+        for facets, faces in itertools.pairwise(self.faces):
+            faces.compact()
+            faces.collect_signs(facets)
         self.origin = GrowableArray(np.arange(self.cells.size))
 
     def _snapped(self, values: Array, scale: Array) -> Array:
@@ -84,7 +84,7 @@ class Complex:
     def _vertices(self, column: int, ends: Array) -> Array:
         """Add the zero of a column on each edge; `ends` ``(m, 2)``."""
         value = self.values.rows[ends, column]
-        # Two weights, each of full relative accuracy, keep far and near ends apart.
+        # Two weights, each of full relative accuracy: their ends may be far or near.
         first, second = (value[:, [1, 0]] / (value[:, [1, 0]] - value)).T[:, :, None]
         for store in (self.points, self.scale, self.values):
             new = first * store.rows[ends[:, 0]] + second * store.rows[ends[:, 1]]
@@ -92,10 +92,10 @@ class Complex:
                 new = self._snapped(new, self.scale.rows[-len(new) :])
                 new[:, column] = 0.0
             store.extend(new)
-        level = self.levels[0]
-        level.positive.extend(pack_signs(new > 0))
-        level.negative.extend(pack_signs(new < 0))
-        return level.reserve(len(ends))
+        vertices = self.faces[0]
+        vertices.positive.extend(pack_signs(new > 0))
+        vertices.negative.extend(pack_signs(new < 0))
+        return vertices.reserve(len(ends))
 
     def cut(self, column: int) -> None:
         """Cut all cells along the zeros of a column.
@@ -103,21 +103,21 @@ class Complex:
         Raises
         ------
         Inconsistent
-            if the signs of some face are those of no affine function: values nearer to zero than
-            arithmetic tells apart.
+            if the signs of a face are not those of an affine function: values nearer to zero than
+            their rounding errors.
         """
         word, bit = divmod(column, WORD)
         mask = np.uint64(1 << bit)
         split: list[tuple[FacesOfDimension, Array]] = []
-        for k in range(1, len(self.levels)):
-            level, below = self.levels[k], self.levels[k - 1]
+        for k in range(1, len(self.faces)):
+            faces_k, below = self.faces[k], self.faces[k - 1]
             crossed = np.flatnonzero(
-                level.positive.rows[:, word] & level.negative.rows[:, word] & mask
+                faces_k.positive.rows[:, word] & faces_k.negative.rows[:, word] & mask
             )
             if not crossed.size:
                 continue
-            owner, place = segments(level.start.rows[crossed], level.length.rows[crossed])
-            facet = level.facets.rows[place]
+            owner, index = segments(faces_k.start.rows[crossed], faces_k.length.rows[crossed])
+            facet = faces_k.facets.rows[index]
             # A crossed facet has become its own + part, and its other_half is the - part.
             other_half = below.other_half.rows[facet]
             cut = other_half >= 0
@@ -132,29 +132,29 @@ class Complex:
                 flat = self._flat(k, facet[beside], word, mask)
                 old = (owner[beside][flat[0]], flat[1])
                 zero = below.reserve(crossed.size)
-                sound = below.assign_facets(zero, *_joined(new, old), self.levels[k - 2])
-                if not sound or (k == 2 and np.any(below.length.rows[zero] != 2)):
+                consistent = below.assign_facets(zero, *_joined(new, old), self.faces[k - 2])
+                if not consistent or (k == 2 and np.any(below.length.rows[zero] != 2)):
                     raise Inconsistent(f"column {column}")
-            other, wall = level.reserve(crossed.size), (np.arange(crossed.size), zero)
+            other, wall = faces_k.reserve(crossed.size), (np.arange(crossed.size), zero)
             lower = _joined((owner[under], facet[under]), (owner[cut], other_half[cut]), wall)
-            level.assign_facets(other, *lower, below)
-            level.assign_facets(crossed, *_joined((owner[above], facet[above]), wall), below)
-            level.other_half.rows[crossed], level.zero.rows[crossed] = other, zero
-            split.append((level, crossed))
-            if level is self.cells:
+            faces_k.assign_facets(other, *lower, below)
+            faces_k.assign_facets(crossed, *_joined((owner[above], facet[above]), wall), below)
+            faces_k.other_half.rows[crossed], faces_k.zero.rows[crossed] = other, zero
+            split.append((faces_k, crossed))
+            if faces_k is self.cells:
                 self.origin.extend(self.origin.rows[crossed])
-        for level, crossed in split:
-            level.other_half.rows[crossed] = -1
+        for faces_k, crossed in split:
+            faces_k.other_half.rows[crossed] = -1
 
     def _flat(self, k: int, faces: Array, word: int, mask: np.uint64) -> tuple[Array, Array]:
-        """Facets of faces of dimension k - 1 on which a column is zero, after their owners' places.
+        """Facets of faces of dimension k - 1 on which a column is zero, after their faces' indices.
 
-        A facet F0 of a crossed face F that was there before lies in two facets of F, on one side of
-        the cut each: asked for those of the + side, it is found once.
+        An existing facet F0 of a crossed face F lies in two facets of F, one on each side of the
+        cut: among those of the + side it is found once.
         """
-        level, below = self.levels[k - 1], self.levels[k - 2]
-        holder, place = segments(level.start.rows[faces], level.length.rows[faces])
-        inner = level.facets.rows[place]
+        holders, below = self.faces[k - 1], self.faces[k - 2]
+        holder, index = segments(holders.start.rows[faces], holders.length.rows[faces])
+        inner = holders.facets.rows[index]
         signs = below.positive.rows[inner, word] | below.negative.rows[inner, word]
         zero = (signs & mask) == 0
         return holder[zero], inner[zero]
@@ -162,9 +162,9 @@ class Complex:
     def centres(self) -> Array:
         """Return a point in the interior of each cell, homogeneous, ``(cells, n + 1)``."""
         centre = self.points.rows
-        for level in self.levels[1:]:
-            level.compact()
-            centre = level.means(centre)
+        for faces in self.faces[1:]:
+            faces.compact()
+            centre = faces.means(centre)
         return centre
 
 

@@ -35,7 +35,7 @@ class GrowableArray:
 
 
 def segments(start: Array, length: Array) -> tuple[Array, Array]:
-    """Return for each entry of the segments, one after the other, its segment and its place."""
+    """Return segment and index of every entry of the segments, one segment after the other."""
     owner = np.repeat(np.arange(len(start)), length)
     shift = start - (np.cumsum(length) - length)
     return owner, np.arange(len(owner)) + shift[owner]
@@ -57,7 +57,7 @@ def unpack(words: Array, columns: int) -> Array:
 
 
 def _any(words: Array, start: Array) -> Array:
-    """Bitwise or over the segments that begin at `start` and follow one another."""
+    """Bitwise or over the consecutive segments that begin at `start`."""
     joined = [np.bitwise_or.reduceat(words[:, w], start) for w in range(words.shape[1])]
     return np.stack(joined, axis=1)
 
@@ -69,8 +69,8 @@ class FacesOfDimension:
     ----------
     positive, negative : which columns are positive (negative) at a vertex of the face, packed.
     facets, start, length : the facets of face i are ``facets[start[i] : start[i] + length[i]]``.
-    other_half, zero : while a cut is made, for a crossed face (which becomes its + part) the face
-        that is its - part and the face between them; `other_half` is -1 for the others.
+    other_half, zero : during a cut, the - part of a crossed face (which becomes its + part), and
+        the face between the two parts; `other_half` is -1 for all other faces.
     """
 
     def __init__(self, faces: list[list[int]] | int) -> None:
@@ -94,25 +94,25 @@ class FacesOfDimension:
         return self.other_half.size
 
     def compact(self) -> None:
-        """Drop lists of facets that are out of use."""
-        _, place = segments(self.start.rows, self.length.rows)
-        self.facets = GrowableArray(self.facets.rows[place])
+        """Remove lists of facets that are no longer used."""
+        _, index = segments(self.start.rows, self.length.rows)
+        self.facets = GrowableArray(self.facets.rows[index])
         self.start = GrowableArray(np.cumsum(self.length.rows) - self.length.rows)
 
     def collect_signs(self, below: FacesOfDimension) -> None:
-        """Take the signs over from the facets; after ``compact``."""
+        """Compute the signs from the facets; call ``compact`` before."""
         facets, start = self.facets.rows, self.start.rows
         self.positive = GrowableArray(_any(below.positive.rows[facets], start))
         self.negative = GrowableArray(_any(below.negative.rows[facets], start))
 
     def means(self, rows: Array) -> Array:
-        """Means over the facets of each face; after ``compact``."""
+        """Means over the facets of each face; call ``compact`` before."""
         facets, start = self.facets.rows, self.start.rows
         totals = [np.add.reduceat(column[facets], start) for column in rows.T]
         return np.stack(totals, axis=1) / self.length.rows[:, None]
 
     def reserve(self, count: int) -> Array:
-        """Add so many faces, as yet without facets; return their numbers."""
+        """Add `count` faces without facets; return their indices."""
         none = np.full(count, -1)
         self.other_half.extend(none)
         self.zero.extend(none)
@@ -121,9 +121,9 @@ class FacesOfDimension:
     def assign_facets(
         self, faces: Array, owner: Array, facet: Array, below: FacesOfDimension
     ) -> bool:
-        """Give ``faces[owner]`` the facets `facet`; faces not known yet come last, in order.
+        """Set `facet` as the facets of ``faces[owner]``; new faces come last, in order.
 
-        Returns whether each has at least as many facets as it has dimensions + 1.
+        Returns whether each face has a facet.
         """
         order = np.argsort(owner, kind="stable")
         facet, length = facet[order], np.bincount(owner, minlength=len(faces))
@@ -137,8 +137,8 @@ class FacesOfDimension:
             (self.negative, _any(below.negative.rows[facet], first)),
         )
         for store, value in values:
-            known = faces < store.size
-            store.rows[faces[known]] = value[known]
-            store.extend(value[~known])
+            old = faces < store.size
+            store.rows[faces[old]] = value[old]
+            store.extend(value[~old])
         self.facets.extend(facet)
         return True

@@ -1,15 +1,16 @@
-"""A box or all of R^n, divided into activation regions by one layer after another.
+"""Divide a box or all of R^n into activation regions, layer by layer.
 
 On a cell of the first l layers every unit of the next one is affine, so its values at the vertices
 of all cells come from one matrix product, and it cuts the cells that it crosses along its zeros
-(``complexes``). The cost is that of the cells and faces made.
+(``complexes``). The cost is proportional to the number of resulting cells and faces.
 
-**Decisions.** A pre-activation within ``4096 eps`` of the size of its terms of a breakpoint is set
-to the breakpoint exactly; sizes are followed through the layers as independent errors are (their
-squares add). A region narrower than that, about 1e-12 of its coordinates, may be lost; in return
-zero biases, repeated, parallel and dependent units, rows of zeros and folding networks are counted
-as what they are. If some cell then has signs that no affine function has, all is done again with a
-finer threshold, and the network refused by name if none of them will do.
+**Decisions.** A pre-activation that differs from a breakpoint by less than ``4096 eps`` times the
+size of its terms is set to the breakpoint exactly; sizes are propagated through the layers as
+independent errors are (their squares add). A region narrower than that, about 1e-12 of its
+coordinates, may be lost; in return zero biases, repeated, parallel and dependent units, rows of
+zeros and folding networks are counted correctly. If a cell then has signs that no affine function
+has, the computation is repeated with a finer threshold; if all thresholds fail, ValueError is
+raised.
 """
 
 from __future__ import annotations
@@ -36,19 +37,19 @@ def partition(
     limit: int = LIMIT,
     see: Callable[[int, int], None] = lambda done, cells: None,
 ) -> Partition:
-    """Divide a box (None: space) by all layers, with the coarsest threshold that will do.
+    """Divide a box (None: all of R^n) by all layers, with the coarsest threshold that succeeds.
 
-    see : called with the hyperplanes that are done, and the cells so far.
+    see : called with the numbers of hyperplanes done and of cells so far.
     """
     for roundings in ROUNDINGS:
-        found = Partition(len(layers[0][0]), corners, roundings * EPS, limit, see)
+        divided = Partition(len(layers[0][0]), corners, roundings * EPS, limit, see)
         try:
             for weights, biases in layers:
-                found.through(weights, biases, phi)
+                divided.through(weights, biases, phi)
         except complexes.Inconsistent as error:
             failed = error
         else:
-            return found
+            return divided
     raise ValueError(
         f"params make boundaries at {failed} that float64 cannot tell apart: change the parameters "
         "a little, or make them exactly degenerate"
@@ -56,9 +57,9 @@ def partition(
 
 
 class Divided(NamedTuple):
-    """What one layer did: the cell that each cell was part of below, and its units' states.
+    """Cells after one layer: the cell of the layers below that contains each, and its states.
 
-    A state is a bit for each breakpoint of each unit, set where the cell is beyond it.
+    States have a bit for each breakpoint of each unit, set where the pre-activation is above it.
     """
 
     origin: Array
@@ -68,12 +69,12 @@ class Divided(NamedTuple):
 
 
 class Partition:
-    """A box or space, divided by one layer after another.
+    """A box or all of R^n, divided layer by layer.
 
     Attributes
     ----------
     complex : all cells so far.
-    layers : what each layer did.
+    layers : ``Divided`` of each layer.
     """
 
     def __init__(
@@ -113,40 +114,40 @@ class Partition:
             )
         beyond = (values[:, :, None] - tau[:, :, None] * piecewise.levels).reshape(len(values), -1)
         self.complex.set_columns(beyond, np.repeat(scale, per_unit, axis=1))
-        here = f"layer {len(self.layers) + 1}"
+        name = f"layer {len(self.layers) + 1}"
         for column in range(beyond.shape[1] if phi.breakpoints else 0):
             try:
                 self.complex.cut(column)
             except complexes.Inconsistent:
-                raise complexes.Inconsistent(f"{here}, unit {column // per_unit}") from None
+                raise complexes.Inconsistent(f"{name}, unit {column // per_unit}") from None
             self._done += 1
             self._see(self._done, self.complex.cells.size)
             if self.complex.cells.size > self._limit:
                 raise ValueError(
-                    f"limit={self._limit} regions are exceeded in {here}: take a smaller box or a "
+                    f"limit={self._limit} regions are exceeded in {name}: take a smaller box or a "
                     "smaller network, or a higher limit if memory allows"
                 )
         if self.complex.euler() != 1:
-            raise complexes.Inconsistent(here)
+            raise complexes.Inconsistent(name)
         states = self.complex.cells.positive.rows
         if not phi.breakpoints:
             states = np.zeros_like(states)
         self.layers.append(Divided(self.complex.origin.rows, states, units, per_unit))
 
     def _advance(self, phi: Activation) -> None:
-        """Take the vertices through the activation."""
+        """Apply the activation to the values at the vertices."""
         piecewise, tau = PiecewiseLinear(phi, broken=True), self.complex.points.rows[:, -1:]
         per_unit = len(piecewise.levels)
         beyond = self.complex.values.rows.reshape(len(tau), -1, per_unit)
         self._values, piece = piecewise.value(beyond, tau)
-        # On a breakpoint itself the error of either side may come through.
+        # At a breakpoint the error may be multiplied by the slope of either side.
         steep = np.abs(piecewise.slopes)
         steep = np.maximum(steep[piece], steep[np.sum(beyond >= 0, axis=2)])
         scale = steep * self.complex.scale.rows[:, ::per_unit]
         self._scale = np.maximum(np.abs(self._values), scale)
 
     def regions(self) -> tuple[Array, Array]:
-        """Count the distinct patterns of the first d layers, and number those of the cells."""
+        """Number of distinct patterns of the first d layers; index of the pattern of each cell."""
         counts, region = [], np.zeros(len(self.layers[0].origin), np.intp)
         for layer in self.layers:
             keys = np.column_stack([region[layer.origin], layer.states.view(np.int64)])
@@ -155,12 +156,12 @@ class Partition:
         return np.array(counts, np.int64), region
 
     def patterns(self) -> list[Array]:
-        """Linear piece of each unit on every cell, for each layer ``(cells, width)``, uint8."""
-        found: list[Array] = []
+        """Linear piece of each unit in every cell, for each layer ``(cells, width)``, uint8."""
+        patterns: list[Array] = []
         cell = np.arange(self.complex.cells.size)
         for layer in reversed(self.layers):
             bits = unpack(layer.states[cell], layer.units * layer.per_unit)
             bits = bits.reshape(len(cell), layer.units, layer.per_unit)
-            found.append(np.asarray(np.sum(bits, axis=2, dtype=np.uint8)))
+            patterns.append(np.asarray(np.sum(bits, axis=2, dtype=np.uint8)))
             cell = layer.origin[cell]
-        return found[::-1]
+        return patterns[::-1]
