@@ -27,7 +27,7 @@ class ConvNet(Network):
     Parameters
     ----------
     input_shape : ``(height, width, channels)`` of an input.
-    layers : ``Conv``, ``Pool`` and ``Dense``, from the input on; each is a layer of every result.
+    layers : ``Conv``, ``Pool`` and ``Dense``, starting at the input; results have each as a layer.
         The first ``Dense`` takes the image as one vector, and only ``Dense`` may follow it.
     weights, biases, activation, dtype : as for ``MLP``; a sequence of laws has one for each layer
         with weights. A convolution's fan_in is ``kernel^2 * channels``, and its kernels and biases
@@ -36,7 +36,8 @@ class ConvNet(Network):
     Raises
     ------
     ValueError
-        naming the layer, for kernels and pools that do not fit their image; and as ``MLP``.
+        for kernels and pools that do not fit their image (the message names the layer), and as for
+        ``MLP``.
 
     Examples
     --------
@@ -81,14 +82,19 @@ class ConvNet(Network):
         self._describe(shape, tuple(ops), weights, biases, activation, dtype)
 
     def apply(self, params: Params, x: ArrayLike) -> jax.Array:
-        """Return the output of the last layer for one input, of its shape.
+        """Return the output of the last layer for one input.
 
         A pure function, for gradients, for ``exact.pieces_of``, or to train.
 
         Parameters
         ----------
         params : as ``init`` returns them.
-        x : ``input_shape``.
+        x : one input, of shape ``input_shape``.
+
+        Raises
+        ------
+        ValueError
+            if `x` or `params` have wrong shapes.
         """
         if isinstance(params, np.ndarray | jax.Array):
             raise ValueError(f"params={checks.shown(params)}: give net.init(key) first, then x")
@@ -98,15 +104,15 @@ class ConvNet(Network):
                 "input; for many of them use jax.vmap(lambda x: net.apply(params, x))"
             )
         shapes = [op.weights_shape for op in self.ops if hasattr(op, "fan_in")]
-        found = [np.shape(weights) for weights, _ in params]
-        if found != shapes:
-            raise ValueError(f"params hold W of shapes {found}: give {shapes}, as net.init(key)")
-        rows, left = jnp.asarray(x).reshape(1, -1), list(params)
+        given = [np.shape(weights) for weights, _ in params]
+        if given != shapes:
+            raise ValueError(f"params hold W of shapes {given}: give {shapes}, as net.init(key)")
+        rows, remaining = jnp.asarray(x).reshape(1, -1), list(params)
         for op in self.ops:
             if isinstance(op, PlacedPool):
                 rows = _pooled(op, rows)
                 continue
-            weights, biases = left.pop(0)
+            weights, biases = remaining.pop(0)
             product = op.product(jnp.asarray(weights).reshape(op.fan_in, op.outputs))
             rows = self.activation(product(rows) + op.spread(jnp.asarray(biases))[None])
         return rows.reshape(self.ops[-1].shape)
@@ -131,15 +137,20 @@ def cifar10_convnet(
     """The architecture of Raghu et al. 2017's CIFAR-10 experiments.
 
     Two convolutions, a pool, three convolutions, a pool and two fully connected layers (in, c1, c2,
-    p1, c3, c4, c5, p2, fc1, fc2). The text names the layers and not their sizes: 3 x 3 kernels,
-    max pools of 2 x 2, and the sizes given here are ours.
+    p1, c3, c4, c5, p2, fc1, fc2). The paper does not specify sizes: 3 x 3 kernels,
+    2 x 2 max pools and the default sizes are choices of this package.
 
     Parameters
     ----------
     features : channels before and after the first pool.
     dense : units of the fully connected layers.
-    input_shape : of an image; its sides are multiples of 4.
+    input_shape : shape of an image; height and width are multiples of 4.
     weights, biases, activation, dtype : as for ``ConvNet``.
+
+    Raises
+    ------
+    ValueError
+        if `features`, `dense` or `input_shape` have another length, or sides are no multiples of 4.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Layers of a network on rows of numbers: fully connected, convolutional, and pooling.
 
-A user writes ``Conv(32)``, ``Pool(2)``, ``Dense(100)``; a network *places* each on the images that
-come to it and then knows all sizes. Inside, images are rows: an image ``(height, width, channels)``
-is one row of ``height * width * channels`` numbers, channels fastest.
+A user writes ``Conv(32)``, ``Pool(2)``, ``Dense(100)``; a network *places* each on its input
+images, which determines all sizes. Internally, images are rows: an image ``(height, width,
+channels)`` is one row of ``height * width * channels`` numbers, channels fastest.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Image = tuple[int, ...]
 @explained
 @dataclasses.dataclass(frozen=True)
 class Dense:
-    """A fully connected layer of so many units.
+    """A fully connected layer with this number of units.
 
     Raises
     ------
     ValueError
-        for fewer than one.
+        if `units` is no integer >= 1.
     """
 
     units: int
@@ -47,13 +47,13 @@ class Dense:
 @explained
 @dataclasses.dataclass(frozen=True)
 class Conv:
-    """A convolutional layer: so many features, each a square kernel on all channels.
+    """A convolutional layer; each feature has a square kernel on all channels.
 
     Parameters
     ----------
-    features : channels of the image above it.
+    features : channels of the output image.
     kernel : height and width of the kernels.
-    stride : steps between two places of a kernel.
+    stride : steps between two positions of a kernel.
     padding : ``"same"`` (zeros around the image, odd kernels) or ``"valid"`` (none).
 
     Raises
@@ -132,16 +132,16 @@ def _image_shape(name: str, shape: Image) -> tuple[int, int, int]:
     return (shape[0], shape[1], shape[2])
 
 
-def _fits(name: str, side: str, size: int, what: str, window: int, stride: int) -> None:
-    """Refuse windows that do not end where the image does."""
+def _fits(name: str, side: str, size: int, kind: str, window: int, stride: int) -> None:
+    """Raise ValueError for windows that do not end where the image does."""
     if window > size:
         raise ValueError(
-            f"{name}: a {what} of size {window} on an image of {side} {size}: give a smaller one"
+            f"{name}: a {kind} of size {window} on an image of {side} {size}: give a smaller one"
         )
     over = (size - window) % stride
     if over:
         raise ValueError(
-            f"{name}: a {what} of size {window} with stride {stride} leaves {over} of {side} "
+            f"{name}: a {kind} of size {window} with stride {stride} leaves {over} of {side} "
             f"{size} over: choose sizes so that stride divides {side} - size"
         )
 
@@ -155,7 +155,7 @@ class PlacedDense:
 
     @property
     def shape(self) -> Image:
-        """Of the image above."""
+        """Shape of the output image."""
         return (self.units,)
 
     @property
@@ -165,24 +165,24 @@ class PlacedDense:
 
     @property
     def weights_shape(self) -> Image:
-        """Of the weights as a user sees them."""
+        """Shape of the weights in ``params``."""
         return (self.fan_in, self.units)
 
     @property
     def coverage(self) -> int:
-        """In how many sums an entry of the image below takes part at most, for each output."""
+        """Largest number of sums that contain an entry of the input image, for each output."""
         return 1
 
     def product(self, weights: jax.Array) -> Callable[[jax.Array], jax.Array]:
-        """From W ``(fan_in, outputs)`` to what multiplies rows by it."""
+        """Return the function that multiplies rows by W ``(fan_in, outputs)``."""
         return lambda rows: dot(rows, weights)
 
     def spread(self, biases: jax.Array) -> jax.Array:
-        """A bias for each unit."""
+        """Repeat the biases: one for each unit."""
         return biases
 
     def patches(self, rows: jax.Array) -> jax.Array:
-        """What each place's sum runs over: ``(r, places, fan_in)``."""
+        """Inputs of the sum at each position: ``(r, positions, fan_in)``."""
         return rows[:, None]
 
 
@@ -222,7 +222,7 @@ class PlacedConv:
 
         def convolved(rows: jax.Array) -> jax.Array:
             images = rows.reshape(-1, *self.below)
-            found = lax.conv_general_dilated(
+            result = lax.conv_general_dilated(
                 images,
                 kernels,
                 (self.stride, self.stride),
@@ -231,15 +231,15 @@ class PlacedConv:
                 precision=lax.Precision.HIGHEST,
                 preferred_element_type=rows.dtype,
             )
-            return found.reshape(rows.shape[0], self.units)
+            return result.reshape(rows.shape[0], self.units)
 
         return convolved
 
     def product_in_loops(self, weights: jax.Array) -> Callable[[jax.Array], jax.Array]:
         """As ``product``, by a matrix product for each row of the kernel.
 
-        XLA's CPU code for a convolution inside a loop is an order of magnitude slower than the same
-        outside of one; that for matrix products is not.
+        XLA's CPU code for a convolution is an order of magnitude slower inside a loop than outside;
+        that for matrix products is not.
         """
         kernels = weights.reshape(self.kernel, self.kernel * self.below[2], self.outputs)
         high, wide = self.shape[:2]
@@ -249,12 +249,12 @@ class PlacedConv:
             edges = ((0, 0), (self.edge, self.edge), (self.edge, self.edge), (0, 0))
             images = jnp.pad(rows.reshape(-1, *self.below), edges)
             shifted = [images[:, :, j : j + across : self.stride] for j in range(self.kernel)]
-            beside = jnp.concatenate(shifted, axis=-1)
-            found = jnp.zeros((rows.shape[0] * high * wide, self.outputs), rows.dtype)
+            patches = jnp.concatenate(shifted, axis=-1)
+            result = jnp.zeros((rows.shape[0] * high * wide, self.outputs), rows.dtype)
             for i in range(self.kernel):
-                part = beside[:, i : i + down : self.stride]
-                found = found + dot(part.reshape(found.shape[0], -1), kernels[i])
-            return found.reshape(rows.shape[0], self.units)
+                part = patches[:, i : i + down : self.stride]
+                result = result + dot(part.reshape(result.shape[0], -1), kernels[i])
+            return result.reshape(rows.shape[0], self.units)
 
         return convolved
 
@@ -289,19 +289,19 @@ class PlacedPool:
 
     @property
     def lipschitz(self) -> float:
-        """What the pool stretches no distance by more than."""
+        """Lipschitz constant of the pool."""
         overlap = _overlap(self.size, self.stride, self.shape)
         return math.sqrt(overlap) if self.kind == "max" else math.sqrt(overlap) / self.size
 
     def windows(self, rows: jax.Array) -> jax.Array:
-        """What each unit looks at: ``(size^2, r, units)``."""
-        found = _windows(rows.reshape(-1, *self.below), self.size, self.stride)
-        return jnp.stack([x.reshape(rows.shape[0], self.units) for x in found])
+        """Window of each unit: ``(size^2, r, units)``."""
+        windows = _windows(rows.reshape(-1, *self.below), self.size, self.stride)
+        return jnp.stack([x.reshape(rows.shape[0], self.units) for x in windows])
 
     def winners(self, rows: jax.Array) -> jax.Array | None:
-        """Which entry of its window each unit of a max pool is, ``(r, units)``; ``None`` for means.
+        """Index in its window of each unit's maximum, ``(r, units)``; ``None`` for mean pools.
 
-        The first of equals.
+        Among equal entries it is the first.
         """
         if self.kind == "mean":
             return None
@@ -316,12 +316,12 @@ class PlacedPool:
 
 
 def _overlap(size: int, stride: int, shape: Image) -> int:
-    """In how many windows an entry of an image stands at most; `shape` of the image above."""
+    """Largest number of windows that contain an entry; `shape` is that of the output image."""
     return math.prod(min(-(-size // stride), places) for places in shape[:2])
 
 
 def _windows(images: jax.Array, size: int, stride: int) -> list[jax.Array]:
-    """Each place of a window, as an image of what stands there in all windows."""
+    """For each position in a window, the image of its entries in all windows."""
     height, width = (1 + (n - size) // stride for n in images.shape[1:3])
     return [
         images[:, i : i + stride * height : stride, j : j + stride * width : stride]

@@ -37,15 +37,15 @@ class LayerSpec(NamedTuple):
     biases: laws.Law
 
     def weight_scale(self, fan_in: int, dtype: jnp.dtype) -> jax.Array:
-        """What multiplies a unit matrix: the law's scale over ``sqrt(fan_in)``."""
+        """Factor of an unscaled matrix: the law's scale over ``sqrt(fan_in)``."""
         return jnp.asarray(self.weights.scale, dtype) / math.sqrt(fan_in)
 
     def draw_unit(
         self, seed: prng.Seed, layer: ArrayLike, fan_in: int, fan_out: int, dtype: jnp.dtype
     ) -> jax.Array:
-        """Draw the matrix of `layer` of the network of `seed`, without its scale.
+        """Draw the matrix of `layer`, index from 0, of the network of `seed`, without its scale.
 
-        Cells of a sweep that differ in scale alone share it.
+        Sweep cells that differ only in scale share it.
         """
         words = prng.words(prng.child(seed, layer, 0), (fan_in, fan_out))
         return laws.unit_of(self.weights, words, dtype)
@@ -58,9 +58,10 @@ class LayerSpec(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Consecutive layers of one size and one kind of law: one loop instead of many copies.
+    """A group of consecutive layers of equal size and kind of law, computed in one loop.
 
-    op : the placed layer (``layers``) that all of them are.
+    first, layers : index of the first layer, and number of layers.
+    op : the placed layer (``layers``), equal for all of them.
     """
 
     first: int
@@ -82,7 +83,7 @@ def _per_layer(name: str, value: object, depth: int) -> tuple[laws.Law, ...]:
 
 @dataclasses.dataclass(frozen=True, init=False, repr=False)
 class Network:
-    """What all random networks share: layers on rows of numbers, and laws to draw them from.
+    """Base class of random networks: layers on rows of numbers, and the laws of their parameters.
 
     Attributes
     ----------
@@ -108,7 +109,7 @@ class Network:
         activation: str | activations.Activation,
         dtype: DTypeLike,
     ) -> None:
-        """Check what a network is made of, and keep it."""
+        """Check and set the fields."""
         drawn = sum(hasattr(op, "fan_in") for op in ops)
         name = checks.floating("dtype", dtype)
         values = (
@@ -121,8 +122,8 @@ class Network:
         )
         self._set(values)
         _ = self.sweep_shape
-        for side, found in (("weights", self.weights), ("biases", self.biases)):
-            for leaf in jax.tree.leaves(found):
+        for side, side_laws in (("weights", self.weights), ("biases", self.biases)):
+            for leaf in jax.tree.leaves(side_laws):
                 checks.held(side, leaf, name)
 
     def tree_flatten(self) -> tuple[Any, Any]:
@@ -171,7 +172,7 @@ class Network:
 
     @property
     def fingerprint_parts(self) -> tuple[object, ...]:
-        """What is static: all that the laws' numbers don't say."""
+        """The static fields: all but the numbers in the laws."""
         return self.input_shape, self.ops, self.dtype
 
     @property
@@ -187,20 +188,20 @@ class Network:
             ) from None
 
     def layer(self, index: int) -> LayerSpec:
-        """Laws of layer `index`, 0 the first; it is one with weights."""
-        place = sum(hasattr(op, "fan_in") for op in self.ops[:index])
-        weights = self.weights[place if len(self.weights) > 1 else 0]
-        biases = self.biases[place if len(self.biases) > 1 else 0]
+        """Laws of the layer with this index, from 0; it must have weights."""
+        position = sum(hasattr(op, "fan_in") for op in self.ops[:index])
+        weights = self.weights[position if len(self.weights) > 1 else 0]
+        biases = self.biases[position if len(self.biases) > 1 else 0]
         return LayerSpec(weights, biases)
 
     def runs(self) -> list[Run]:
-        """Cut the layers into runs of equal sizes and equal kinds of law."""
+        """Divide the layers into groups of consecutive ones of equal size and kind of law."""
         runs: list[Run] = []
         kind = None
         for i, op in enumerate(self.ops):
             drawn = hasattr(op, "fan_in")
-            below, kind = kind, (op, jax.tree.structure(self.layer(i))) if drawn else None
-            if runs and kind is not None and below == kind:
+            previous, kind = kind, (op, jax.tree.structure(self.layer(i))) if drawn else None
+            if runs and kind is not None and previous == kind:
                 runs[-1] = runs[-1]._replace(layers=runs[-1].layers + 1)
             else:
                 runs.append(Run(i, 1, op))

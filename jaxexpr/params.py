@@ -1,4 +1,4 @@
-"""Networks that are given rather than drawn: their parameters, checked, and their precision."""
+"""Checked parameters of given networks, and their precision."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def precision_of(params: object) -> str:
 
 
 def fitting(name: str, size: int | tuple[int, ...], curve: Curve) -> Curve:
-    """Return the curve if it lives in the input space of a network of this width, or shape."""
+    """Return the curve if its points have the input width, or input shape, of a network."""
     shape = (size,) if isinstance(size, int) else size
     if curve.shape != shape:
         raise ValueError(
@@ -57,8 +57,8 @@ _NO_MORE = "(distances, planes and cells are of fully connected layers alone)"
 
 
 def pairs_of(params: Params) -> list[tuple[Any, Any]]:
-    """Return ``(W, b)`` of each layer; refuse what is something else and say where it belongs."""
-    if not isinstance(params, Mapping):  # a name of two letters would pass for a pair
+    """Return ``(W, b)`` of each layer; raise ValueError with advice for other objects."""
+    if not isinstance(params, Mapping):  # a key of two letters would unpack as a pair
         with contextlib.suppress(TypeError, ValueError):
             return [(w, b) for w, b in params]
     kinds = {kind.__module__.partition(".")[0] for kind in type(params).__mro__}
@@ -83,43 +83,43 @@ def pairs_of(params: Params) -> list[tuple[Any, Any]]:
 
 
 def checked_params(params: Params, *, networks: bool = False) -> Params:
-    """Return a tuple of ``(W, b)`` whose shapes chain and whose entries are finite.
+    """Return a tuple of ``(W, b)`` with compatible shapes and finite entries.
 
-    networks : whether all arrays may share a leading axis, one entry a network.
+    networks : whether all arrays may have a leading axis, one entry for each network.
 
     Raises
     ------
     ValueError
-        naming the layer.
+        for wrong shapes or entries; the message names the layer.
     """
     pairs = pairs_of(params)
     if not pairs:
         raise ValueError("params=() is empty: give (W, b) of at least one layer")
     checked: list[tuple[Any, Any]] = []
     lead: tuple[int, ...] = np.shape(pairs[0][0])[:-2] if networks else ()
-    below = None
+    fan_in = None
     for i, (weights, biases) in enumerate(pairs):
         weights = checks.numeric(f"params[{i}][0]", weights)
         biases = checks.numeric(f"params[{i}][1]", biases)
         shape = np.shape(weights)
-        own = shape[len(lead) :]
-        fits = len(own) == 2 and 0 not in own and shape[: len(lead)] == lead and len(lead) < 2
-        if not fits or (below is not None and own[0] != below):
+        sizes = shape[len(lead) :]
+        fits = len(sizes) == 2 and 0 not in sizes and shape[: len(lead)] == lead and len(lead) < 2
+        if not fits or (fan_in is not None and sizes[0] != fan_in):
             front = "".join(f"{n}, " for n in lead)
-            wanted = "fan_in, fan_out" if below is None else f"{below}, fan_out"
+            wanted = "fan_in, fan_out" if fan_in is None else f"{fan_in}, fan_out"
             more = f", or for a convolution {_A_FUNCTION}" if len(shape) >= 4 else ""
             raise ValueError(
                 f"params[{i}][0] has shape {shape}: give W of shape ({front}{wanted}){more}"
             )
-        if np.shape(biases) != (*lead, own[1]):
+        if np.shape(biases) != (*lead, sizes[1]):
             raise ValueError(
-                f"params[{i}][1] has shape {np.shape(biases)}: give b of shape {(*lead, own[1])}"
+                f"params[{i}][1] has shape {np.shape(biases)}: give b of shape {(*lead, sizes[1])}"
             )
-        below = own[1]
+        fan_in = sizes[1]
         checked.append((to_array(weights), to_array(biases)))
     return tuple(checked)
 
 
 def to_array(value: Any) -> np.ndarray | jax.Array:
-    """Return an array of NumPy or JAX as it is, anything else as one of NumPy."""
+    """Return a NumPy or JAX array unchanged; convert any other object to NumPy."""
     return value if hasattr(value, "dtype") else np.asarray(value)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
     Axes = Any  # Matplotlib is loaded by what draws
 
-# Okabe & Ito's palette: told apart by colour-blind readers as well.
+# Palette of Okabe & Ito, distinguishable for colour-blind readers.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 # Of regions: light enough for boundaries to stand out, and no two ends alike.
 PASTEL = (
@@ -68,23 +68,23 @@ def curve_with_interval(
 
     Parameters
     ----------
-    x : where they stand, ``(k,)``.
-    mean : an estimate of shape ``(k,)``, or the means, with `sem` and `n` beside them.
-    sem : their standard errors, ``(k,)``.
-    n : how many networks went into each mean, a number or ``(k,)``. A mean of one has no bar.
+    x : abscissas, ``(k,)``.
+    mean : an estimate of shape ``(k,)``, or means, together with `sem` and `n`.
+    sem : standard errors of the means, ``(k,)``.
+    n : number of networks of each mean, a number or ``(k,)``. A mean of one network has no bar.
 
     Raises
     ------
     ValueError
-        for numbers that are not numeric, and for shapes that do not fit.
+        for entries that are not numeric, and for shapes that do not fit.
     """
-    given: tuple[Any, Any, Any] = mean, sem, n
+    arrays: tuple[Any, Any, Any] = mean, sem, n
     if isinstance(mean, Estimate) and sem is None and n is None:
-        given = mean.mean, mean.sem, mean.n
-    for name, value in zip(("mean", "sem", "n"), given, strict=True):
+        arrays = mean.mean, mean.sem, mean.n
+    for name, value in zip(("mean", "sem", "n"), arrays, strict=True):
         if np.asarray(value).dtype.kind not in "biuf":
             raise ValueError(f"{name}={checks.shown(value)} is not numeric: give an array")
-    means, errors, counts = map(np.asarray, given)
+    means, errors, counts = map(np.asarray, arrays)
     if np.shape(x) != means.shape or {errors.shape, counts.shape} - {(), means.shape}:
         raise ValueError(
             f"x, mean, sem and n have shapes {np.shape(x)}, {means.shape}, {errors.shape} and "
@@ -102,7 +102,7 @@ def curve_with_interval(
 
 
 def _bars(sem: ArrayLike, n: ArrayLike) -> np.ndarray:
-    """Half the widths of 95 % intervals; NaN, which draws no bar, where there is none."""
+    """Half the widths of 95 % intervals; NaN, which draws no bar, where they are unknown."""
     width = error_bar(sem, n)
     return np.where(np.isfinite(width), width, np.nan)
 
@@ -111,7 +111,7 @@ def _bars(sem: ArrayLike, n: ArrayLike) -> np.ndarray:
 def against(
     x: Estimate, y: Estimate, *, ax: Axes | None = None, label: str = "", **line: Any
 ) -> Axes:
-    """Draw one estimate against another, a point a layer, with 95 % intervals of both."""
+    """Draw one estimate against another, one point for each layer, with 95 % intervals of both."""
     ax = axes(ax)
     options: dict[str, Any] = {"marker": "o", "markersize": 4, "linestyle": "none"} | line
     bars: dict[str, Any] = {"xerr": _bars(x.sem, x.n), "yerr": _bars(y.sem, y.n)}
@@ -127,7 +127,7 @@ def geometric_band(
 
     Parameters
     ----------
-    x : places, ``(k,)``.
+    x : abscissas, ``(k,)``.
     logs : estimate of the logarithms, of shape ``(k,)``.
     """
     ax = axes(ax)
@@ -146,7 +146,7 @@ def layers(estimate: Estimate, *, ax: Axes | None = None, label: str = "", **lin
     Raises
     ------
     ValueError
-        for an estimate with a sweep: choose a cell first.
+        for an estimate with a sweep: choose a sweep cell first.
     """
     if not isinstance(estimate, Estimate):
         several = isinstance(estimate, Mapping)
@@ -176,7 +176,13 @@ def reference(
     kind: str = "lower",
     **line: Any,
 ) -> Axes:
-    """Draw theory: a lower bound dashed, an upper one dash-dotted, an exact law solid and thin."""
+    """Draw theory: a lower bound dashed, an upper one dash-dotted, exact laws solid, a rate dotted.
+
+    Raises
+    ------
+    ValueError
+        if `kind` is not one of these four.
+    """
     styles = {"lower": "--", "upper": "-.", "exact": "-", "rate": ":"}
     style = styles[checks.one_of("kind", kind, styles)]
     ax = axes(ax)
@@ -200,16 +206,16 @@ def regions(
     Parameters
     ----------
     plane : from ``exact.plane`` or ``exact.plane_through``.
-    labels : whole numbers ``(count,)``; regions with one label have one colour. By default every
-        region has its own. ``exact.linear_regions(plane).of_cell`` colours linear regions.
-    colours : a sequence of colours, or a Matplotlib colour map, in place of our own.
-    widths : of the boundaries of each layer, in points, ``(depth,)``; 0 leaves a layer's out.
+    labels : integers ``(count,)``; regions with equal labels have equal colours. By default all
+        labels differ. ``exact.linear_regions(plane).of_cell`` colours linear regions.
+    colours : a sequence of colours, or a Matplotlib colour map; there is a default one.
+    widths : line widths of the boundaries of each layer, in points, ``(depth,)``; 0 hides them.
     ink : colour of the boundaries.
 
     Raises
     ------
     ValueError
-        if `labels` or `widths` are of another size.
+        if `labels` or `widths` have another size.
     """
     from matplotlib import colors
     from matplotlib.collections import LineCollection, PolyCollection
@@ -231,8 +237,8 @@ def regions(
         raise ValueError(f"widths has shape {widths.shape}: give one for each layer, ({depth},)")
     if ax is None:
         ax = axes(figsize=(5, 5))
-    # Steps of the golden ratio: regions that were made one after the other, which often are
-    # neighbours, get colours that are far apart.
+    # Steps of the golden ratio: regions with consecutive indices, which are often neighbours, get
+    # very different colours.
     shade = (labels * 0.6180339887498949 + 0.35) % 1.0
     if isinstance(colours, str):
         raise ValueError(
@@ -243,11 +249,11 @@ def regions(
     faces = colours(shade)
     cells = PolyCollection(plane.polygons, facecolors=faces, edgecolors=faces, linewidths=0.2)
     ax.add_collection(cells)
-    found = plane.adjacency
-    ends = plane.cells.points[found.vertices]
+    adjacency = plane.adjacency
+    ends = plane.cells.points[adjacency.vertices]
     for layer in np.flatnonzero(widths)[::-1]:
         lines = LineCollection(
-            ends[found.layer == layer + 1],
+            ends[adjacency.layer == layer + 1],
             colors=ink,
             linewidths=widths[layer],
             capstyle="round",

@@ -25,7 +25,7 @@ _PARITY = 0x1BD11BDA
 
 
 class Words(NamedTuple):
-    """Two arrays of independent uniform 32-bit words, both of the shape asked for."""
+    """Two arrays of independent uniform 32-bit words, of equal shape."""
 
     first: jax.Array
     second: jax.Array
@@ -55,7 +55,7 @@ def seed(key: jax.Array) -> Seed:
 
 
 def child(parent: Seed, layer: ArrayLike, kind: int) -> Seed:
-    """The seed of one array of a network: of `layer`, 0 its weights, 1 biases, 2 noise on them."""
+    """The seed of an array of `layer` (index from 0): kind 0 weights, 1 biases, 2 weight noise."""
     return threefry2x32(parent, (jnp.asarray(layer).astype(jnp.uint32), np.uint32(kind)))
 
 
@@ -81,8 +81,8 @@ def words(start: Seed, shape: tuple[int, ...]) -> Words:
 def further(known: Words) -> Words:
     """Two more words for each entry: the block that its first two are the key of.
 
-    For a draw that needs more than two words; the four look independent of one another, as the
-    numbers of a key that was split do.
+    For a draw that needs more than two words; the four are as independent as the numbers of split
+    keys.
     """
     return Words(*threefry2x32(known, (np.uint32(0), np.uint32(0))))
 
@@ -92,14 +92,14 @@ def permutation(start: Seed, count: int) -> jax.Array:
 
     Numbers are sorted by 32 random bits or more, so that two are tied (and keep their order) with
     probability 2^-32. XLA's CPU sort is ten times faster on one array than on keys and values: so
-    random bits and places share a word, and are sorted in rounds, the leading bits last.
+    random bits and indices share a word, and are sorted in rounds, the leading bits last.
     """
-    places = max(count - 1, 1).bit_length()
-    if places > 24:
+    index_bits = max(count - 1, 1).bit_length()
+    if index_bits > 24:
         raise ValueError(f"count={count}: an order of at most {2**24} numbers can be drawn")
-    low = np.uint32(2**places - 1)
+    low = np.uint32(2**index_bits - 1)
     order = lax.iota(jnp.uint32, count)
-    for turn in range(-(-32 // (32 - places))):
+    for turn in range(-(-32 // (32 - index_bits))):
         drawn = words(child(start, turn, 0), (count,)).first
         packed = (drawn & ~low) | lax.iota(jnp.uint32, count)
         order = order[lax.sort(packed, is_stable=False) & low]

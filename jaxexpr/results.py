@@ -2,7 +2,7 @@
 
 Files are netCDF, written atomically, and readable by anything that reads netCDF-4. ``dataset``
 holds the numbers with their errors, counts of networks and methods. Versions, device, precision,
-configuration and wall time are attributes that ``provenance`` makes and the caller adds:
+configuration and wall time are attributes returned by ``provenance``, which the caller adds:
 ``data.attrs |= provenance(config, seconds)``, as ``sims`` does.
 """
 
@@ -62,8 +62,8 @@ def dataset(
             )
         _checked_dims(coords, axes, item.mean.shape)
         depth = item.mean.shape[-1]
-        how = {"draws": item.draws, "method": item.method, "points": item.points}
-        variables[name] = (axes, item.mean, how)
+        attributes = {"draws": item.draws, "method": item.method, "points": item.points}
+        variables[name] = (axes, item.mean, attributes)
         for part in _PARTS:
             values = np.broadcast_to(getattr(item, part), item.mean.shape)
             variables[f"{name}_{part}"] = (axes, values)
@@ -71,7 +71,7 @@ def dataset(
 
 
 def _named_estimates(estimates: object) -> Mapping[str, Estimate]:
-    """Return estimates by name; refuse what is something else."""
+    """Return estimates by name; raise ValueError for another object."""
     if isinstance(estimates, Estimate):
         raise ValueError(
             f"estimates={checks.shown(estimates, 40)} is one Estimate: give "
@@ -98,7 +98,7 @@ def _dims(dims: object) -> tuple[str, ...]:
 
 
 def _checked_dims(coords: object, axes: Sequence[str], shape: tuple[int, ...]) -> None:
-    """Refuse coordinates of other axes, or of another size than theirs."""
+    """Raise ValueError for coordinates of unknown axes, or of another size than their axis."""
     if coords is None:
         return
     if not isinstance(coords, Mapping):
@@ -128,7 +128,7 @@ def concat(parts: Mapping[Any, xr.Dataset] | Sequence[xr.Dataset], dim: str) -> 
 
     Returns
     -------
-    Dataset of which ``estimate_of`` gives estimates; their `draws` is that of the part with fewest.
+    Dataset for ``estimate_of``; the `draws` of its estimates is the smallest of all parts.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def concat(parts: Mapping[Any, xr.Dataset] | Sequence[xr.Dataset], dim: str) -> 
     if not each:
         raise ValueError("parts is empty: give one dataset at least")
     if isinstance(parts, Mapping):
-        each = [part.expand_dims({dim: [at]}) for at, part in zip(parts, each, strict=True)]
+        each = [part.expand_dims({dim: [x]}) for x, part in zip(parts, each, strict=True)]
     data = xr.concat(each, dim, combine_attrs="override")
     for name, variable in data.items():
         if "draws" in variable.attrs:
@@ -161,14 +161,14 @@ def concat(parts: Mapping[Any, xr.Dataset] | Sequence[xr.Dataset], dim: str) -> 
 
 @explained
 def estimate_of(data: xr.Dataset, name: str) -> Estimate:
-    """Return the estimate of probe `name` again, to judge or to draw; it cannot be extended.
+    """Return the estimate of probe `name`, for verdicts or plots; it cannot be extended.
 
     For one cell of a sweep: ``estimate_of(data.isel(sigma=3), "growth")``.
 
     Raises
     ------
     ValueError
-        if the dataset does not hold it, or has lost its axis of layers.
+        if the dataset does not contain it, or has no axis of layers.
 
     Examples
     --------
@@ -181,8 +181,8 @@ def estimate_of(data: xr.Dataset, name: str) -> Estimate:
         raise ValueError(f"data={checks.shown(data)}: give what results.dataset or load returned")
     missing = [v for v in (name, *(f"{name}_{p}" for p in _PARTS)) if v not in data]
     if missing:
-        held = [v for v in map(str, data) if f"{v}_sem" in data]
-        raise ValueError(f"name={name!r} is not in data: choose one of {', '.join(held)}")
+        available = [v for v in map(str, data) if f"{v}_sem" in data]
+        raise ValueError(f"name={name!r} is not in data: choose one of {', '.join(available)}")
     mean = data[name]
     if mean.ndim == 0 or ("layer" in data.coords and "layer" not in data.dims):
         raise ValueError(
@@ -204,7 +204,13 @@ def estimate_of(data: xr.Dataset, name: str) -> Estimate:
 
 @explained
 def provenance(config: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Attributes that say how a result came about; numbers, text and JSON only."""
+    """Attributes that document how a result was computed: numbers, text and JSON only.
+
+    Raises
+    ------
+    ValueError
+        if `config` is no mapping or `seconds` is negative.
+    """
     import jaxexpr
 
     if not isinstance(config, Mapping):
@@ -226,7 +232,13 @@ def provenance(config: Mapping[str, Any], seconds: float) -> dict[str, Any]:
 
 @explained
 def save(data: xr.Dataset, path: str | Path) -> Path:
-    """Write a dataset to `path` (netCDF) in one step: readers see the old file or the new one."""
+    """Write a dataset to `path` (netCDF) atomically.
+
+    Raises
+    ------
+    ValueError
+        if `data` is no dataset.
+    """
     path = checks.path("path", path)
     if not hasattr(data, "to_netcdf"):
         fix = "results.dataset(data)" if isinstance(data, Mapping) else "what dataset returned"

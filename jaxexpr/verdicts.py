@@ -1,8 +1,8 @@
-"""A proven statement held against an estimate.
+"""Test of a proven statement against an estimate.
 
-A statement ``lower <= mean <= upper`` covers every layer and every cell of a sweep, so it is many
-comparisons. It fails if one of them misses its bound by more than chance would do anywhere among
-them (Bonferroni, Student's t): with probability `level` at most does a true statement fail.
+A statement ``lower <= mean <= upper`` covers every layer and every cell of a sweep, so it consists
+of many comparisons. It fails if one of them violates its bound by more than its one-sided quantile
+of Student's t with Bonferroni correction: a true statement fails with probability at most `level`.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ ROUNDING = 1e-6
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What became of a statement.
+    """Result of the test.
 
     Attributes
     ----------
     name : the statement.
     holds : False if it is violated beyond its error somewhere.
     margin : least distance to a bound in standard errors of the mean; negative if violated.
-    where : index of that place in the estimate's arrays.
-    layer : number of the layer there, 1 the first.
-    mean, sem, bound : what was measured there, and the bound it is nearest to.
-    allowed : how far below 0 the margin may be before the statement fails.
-    comparisons : how many comparisons the level was divided by.
-    level, n : that level, and the number of networks at that place.
-    equality : whether the lower and the upper bound are the same.
-    axis : what the last index counts.
+    where : index of the comparison nearest to failing in the estimate's arrays.
+    layer : number of its layer, counted from 1.
+    mean, sem, bound : its mean, standard error and bound.
+    allowed : the statement fails if the margin is below minus this number.
+    comparisons : number of comparisons, by which the level is divided.
+    level, n : the level, and the number of networks of that comparison.
+    equality : whether the lower and the upper bound are equal.
+    axis : name of the last axis.
 
     Printed, a statement *holds*, *agrees* (an equality within its error), is *unresolved* (within
     its error on the wrong side) or *FAILS*.
 
-    Differences below a millionth of the bound count as equality: numbers are measured in float32.
-    Where all n networks have the same number, its error is not 0 but unseen: it is taken as an nth
-    of the number or of the bound, whichever is larger.
+    Differences below a millionth of the bound count as equality: estimates are computed in float32.
+    Where all n networks have the same number, its error is unknown, not 0: it is taken as the
+    number or the bound, whichever is larger, divided by n.
     """
 
     name: str
@@ -92,27 +92,27 @@ def verdict(
     level: float = LEVEL,
     axis: str = "layer",
 ) -> Verdict:
-    """Judge ``lower <= E[...] <= upper``.
+    """Test ``lower <= E[...] <= upper``.
 
     Parameters
     ----------
-    estimate : of the mean that the statement is about.
-    lower, upper : bounds that broadcast to ``estimate.mean``: one for all, one a layer, or one a
-        cell and layer (a bound of sweep shape needs a last axis of 1).
+    estimate : estimate of the mean in the statement.
+    lower, upper : bounds that broadcast to ``estimate.mean``: one for all, one for each layer, or
+        one for each sweep cell and layer (a bound of sweep shape needs a last axis of 1).
     name : the statement in words.
-    level : the probability that a true statement fails somewhere.
-    axis : what the last axis of the estimate counts, for the words of the verdict.
+    level : the largest probability that a true statement fails.
+    axis : name of the last axis of the estimate, for the printed verdict.
 
     Returns
     -------
-    A Verdict, true if the statement holds. Layers that no network reached are not compared; with
-    a single network nothing can be refuted (its error is unknown).
+    A Verdict, true if the statement holds. Layers without data are not compared; with a single
+    network no statement can be rejected (its error is unknown).
 
     Raises
     ------
     ValueError
-        without any bound, for NaN in a bound, for one that does not broadcast, and for a lower
-        bound above the upper one.
+        without any bound, for NaN in a bound, for a bound that does not broadcast, for a lower
+        bound above the upper one, and for another object than an Estimate.
     """
     if lower is None and upper is None:
         raise ValueError("lower=None and upper=None: give the bound that the statement claims")
@@ -133,24 +133,24 @@ def verdict(
         raise ValueError(
             f"lower={checks.shown(lower)} is above upper={checks.shown(upper)}: give lower <= upper"
         )
-    seen = estimate.n > 0
-    comparisons = int(seen.sum()) * len(sides)
+    compared = estimate.n > 0
+    comparisons = int(compared.sum()) * len(sides)
     if comparisons == 0:
         return Verdict(name, True, np.inf, (), np.nan, np.inf, np.nan, 0.0, 0, level)
 
     gaps = np.stack([sign * (estimate.mean - bound) for sign, bound in sides])
     with np.errstate(divide="ignore", invalid="ignore"):
         sizes = np.stack([np.broadcast_to(np.abs(bound), gaps[0].shape) for _, bound in sides])
-        # All networks alike: one in n might still differ, by as much as the number itself.
-        unseen = np.maximum(np.abs(estimate.mean), sizes) / estimate.n
-        errors = np.where(estimate.sem > 0, estimate.sem, unseen)
+        # All networks are equal: one in n might still differ, by as much as the number itself.
+        unknown_error = np.maximum(np.abs(estimate.mean), sizes) / estimate.n
+        errors = np.where(estimate.sem > 0, estimate.sem, unknown_error)
         margins = np.where(np.abs(gaps) <= ROUNDING * sizes, 0.0, gaps / errors)
-    margins = np.where(seen, margins, np.inf)
+    margins = np.where(compared, margins, np.inf)
     allowed = _allowed(estimate.n, level / comparisons)
-    # Few networks make wide tails: the worst place is the one nearest to failing, not the one
-    # with the least margin in standard errors.
+    # With few networks the tails are wide: the worst comparison is the one nearest to failing, not
+    # the one with the least margin in standard errors.
     with np.errstate(invalid="ignore"):
-        score = np.where(seen, margins / allowed, np.inf)
+        score = np.where(compared, margins / allowed, np.inf)
     worst = np.unravel_index(np.argmin(score), margins.shape)
     side, where = worst[0], tuple(int(i) for i in worst[1:])
     bound = float(np.broadcast_to(sides[side][1], estimate.mean.shape)[where])
@@ -173,11 +173,15 @@ def verdict(
 
 @explained
 def judge(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Judge several statements together: their number is added to the correction.
+    """Judge several statements together, corrected for their total number.
 
-    Returns the verdicts again, each with its comparisons counted among those of all, so that the
-    level is the probability that any true statement of them fails. Raises ValueError if their
-    levels differ.
+    Returns new verdicts, corrected for the comparisons of all, so that the level bounds the
+    probability that any true statement among them fails.
+
+    Raises
+    ------
+    ValueError
+        if an item is no Verdict, or their levels differ.
     """
     if isinstance(verdicts, Verdict | Estimate | Mapping) or not isinstance(verdicts, Iterable):
         raise ValueError(

@@ -13,9 +13,9 @@ A probe is a small pure function of a ``Layer``. Write your own in a few lines:
 >>> estimate(net, line, key=jax.random.key(0), draws=50, probes=(off,))["off"].mean.shape
 (2,)
 
-``degree`` says how the number changes when the curve's image is scaled: 0 for ratios, angles and
-counts, 1 for lengths and norms. Deep networks are carried with an exponent, and the runner needs
-the degree to put it back.
+``degree`` is the power with which the number scales with the curve's image: 0 for ratios, angles
+and counts, 1 for lengths and norms. Values of deep networks are scaled by a power of two, and the
+runner needs the degree to undo the scaling.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TANGENT_POINTS, FINE_TANGENT_POINTS, GRID_POINTS = 30, 300, 1001
 
 
 class Number(NamedTuple):
-    """``value * 2**exponent`` of one layer; NaN where this network has no such number there."""
+    """``value * 2**exponent`` of one layer; NaN if this network has no such number."""
 
     value: jax.Array
     exponent: jax.Array
@@ -46,25 +46,25 @@ class Number(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Layer:
-    """One layer as a probe sees it: the curve's image below it and above it.
+    """The argument of a probe: the image of the curve below and above one layer.
 
     Attributes
     ----------
-    number : of the layer, 1 the first.
+    number : number of the layer, counted from 1.
     z_before, h, z : post-activations of the layer below (or the input), pre-activations and
         post-activations of this one; ``(m, fan_in)``, ``(m, fan_out)``, ``(m, fan_out)``.
     dz_before, dh, dz : their derivatives in the curve's parameter, or ``None`` on a grid.
-    segments_before, segments : length of each piece of the curve's image below and above the
-        layer: ``(m,)`` with tangents, ``(m - 1,)`` on a grid.
-    shares : share of the curve's domain of each piece; the sum is 1.
+    segments_before, segments : length of each segment between nodes of the curve's image below and
+        above the layer: ``(m,)`` with tangents, ``(m - 1,)`` on a grid.
+    shares : share of the curve's domain of each segment; the sum is 1.
     points_exponent, tangents_exponent : z and h are in units of ``2**points_exponent``, the
         derivatives of ``2**tangents_exponent``; both 0 unless the network is deep or extreme.
         Segments have the units of the derivatives, or of z where there are none.
     span : length of the curve's domain.
     activation : the network's activation.
     op : the layer itself (``layers``): its sizes and kind.
-    spec : the laws that the layer was drawn from; ``None`` of given parameters.
-    winners : of a max pool, which entry of its window each unit is, ``(m, fan_out)``.
+    spec : the laws that the layer was drawn from; ``None`` for given parameters.
+    winners : for a max pool, the index in its window of each unit's maximum, ``(m, fan_out)``.
     """
 
     number: Any
@@ -96,21 +96,22 @@ class Probe:
     Attributes
     ----------
     name : key of the result.
-    measure : from a ``Layer`` to a scalar. NaN says that the network has no such number at this
-        layer (all its segments are dead, say): it is left out of the mean and counted.
+    measure : function of a ``Layer`` that returns a scalar. NaN means that the network has no such
+        number at this layer (for example if all segments have length 0): it is omitted from the
+        mean and counted.
     degree : the number scales as the ``degree``-th power of the image.
-    of : ``"points"`` or ``"segments"``: whose units the number is in.
-    nodes : the kinds of nodes it can be measured at, the preferred one first; ``"exact"`` needs
+    of : ``"points"`` or ``"segments"``: the units of the number.
+    nodes : kinds of nodes at which it can be measured, the preferred one first; ``"exact"`` uses
         none.
-    points : how many nodes it takes by default, one number for each kind.
-    log : the number is the logarithm of one of degree `degree`.
-    gaussian : it is an expectation over dense Gaussian weights and Gaussian (or no) biases, and so
-        refused of other laws and of given parameters.
-    finish : from what `measure` says of all layers, stacked ``(depth, ...)``, to ``(depth,)``: for
-        measures of all the layers up to this one. `measure` may then return an array; the degree is
-        0.
+    points : default number of nodes of each kind.
+    log : whether the number is the logarithm of one of degree `degree`.
+    gaussian : it is an expectation over dense Gaussian weights and Gaussian (or no) biases, so
+        other laws and given parameters raise ValueError.
+    finish : function of the values of `measure` in all layers, stacked ``(depth, ...)``, that
+        returns ``(depth,)``: for measures of all layers up to each one. `measure` may then return
+        an array; the degree is 0.
     levels : it counts the crossings of these levels by the layer's pre-activations.
-    counts : it is a count, which has no derivative.
+    counts : whether it is a count, which has no derivative.
     """
 
     name: str
@@ -156,12 +157,12 @@ def probe(
     log: bool = False,
     name: str | None = None,
 ) -> Callable[[Callable[[Layer], jax.Array]], Probe]:
-    """Make a probe of a function of a ``Layer``; see ``Probe`` for the options.
+    """Make a probe from a function of a ``Layer``; see ``Probe`` for the options.
 
     Raises
     ------
     ValueError
-        for a degree that is not an integer, for unknown nodes or units, and where it stands without
+        if `degree` is no integer, nodes or units are unknown, or ``@probe`` is used without
         parentheses.
     """
     if function is not None:

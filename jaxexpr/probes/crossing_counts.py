@@ -55,9 +55,9 @@ class _Crossings:
 def crossings(*levels: float, name: str | None = None) -> Probe:
     """A probe that counts crossings of these levels by the pre-activations of each layer.
 
-    What ``transitions`` counts at the breakpoints of a piecewise linear activation, at levels of
-    your own: thresholds of a smooth activation, or 0, where a read-out changes its sign (probe
-    ``"sign_changes"``). A jump over several levels counts each of them.
+    ``transitions`` counts crossings of the breakpoints of a piecewise linear activation; this probe
+    those of any levels: thresholds of a smooth activation, or 0, where a readout changes its sign
+    (probe ``"sign_changes"``). A jump over several levels counts each of them.
 
     Raises
     ------
@@ -69,16 +69,16 @@ def crossings(*levels: float, name: str | None = None) -> Probe:
     >>> crossings(-1.0, 1.0).name
     'crossings(-1, 1)'
     """
-    found = checks.sequence("levels", levels)
-    if not found or len(set(found)) < len(found):
+    checked_levels = checks.sequence("levels", levels)
+    if not checked_levels or len(set(checked_levels)) < len(checked_levels):
         raise ValueError(f"levels={levels}: give one or more levels, each once")
-    title = f"crossings({', '.join(f'{x:g}' for x in found)})" if name is None else name
+    title = f"crossings({', '.join(f'{x:g}' for x in checked_levels)})" if name is None else name
     return Probe(
         title,
-        _Crossings(found),
+        _Crossings(checked_levels),
         nodes=("exact", "grid"),
         points=(0, GRID_POINTS),
-        levels=found,
+        levels=checked_levels,
         counts=True,
     )
 

@@ -1,8 +1,8 @@
 """Expected crossings of a random layer above a known curve: the Kac-Rice formula.
 
 Given the curve's image z(t) below a dense Gaussian layer, a pre-activation is a Gaussian process
-in t, and the expected number of its crossings of a level is an integral over t. Summed in place of
-the crossings themselves it has the same mean and a smaller variance (Rao-Blackwell).
+in t, and the expected number of its crossings of a level is an integral over t. Averaged instead of
+the number of crossings it has the same mean and a smaller variance (Rao-Blackwell).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jaxexpr._core.linalg import power_of_two
 from jaxexpr.probes.base import FINE_TANGENT_POINTS, Layer, Probe
 from jaxexpr.probes.crossing_counts import crossings
 
-PATCH_ENTRIES = 2**21  # of the patches of a convolution that are held at a time
+PATCH_ENTRIES = 2**21  # numbers in the patches of a convolution that are computed at once
 
 
 def crossing_rate(
@@ -119,14 +119,13 @@ class _ExpectedCrossings:
 def expected_crossings(*levels: float, name: str | None = None) -> Probe:
     """A probe of the expected crossings of these levels by a layer, given the layers below.
 
-    To ``crossings`` what ``expected_transitions`` is to ``transitions``: the Kac-Rice formula under
-    dense Gaussian weights and Gaussian biases, which has the same mean, a smaller variance, and no
-    need of a grid as fine as the curve's image; for smooth activations too.
+    The Kac-Rice formula for dense Gaussian weights and Gaussian biases: it has the mean of
+    ``crossings``, a smaller variance, and needs no fine grid; also for smooth activations.
 
     Raises
     ------
     ValueError
-        as ``crossings``.
+        as for ``crossings``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Regions of hyperplane arrangements, and the checks that all counting bounds share."""
+"""Regions of hyperplane arrangements, and checks shared by the counting bounds."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from jaxexpr.activations import Activation, get
 def zaslavsky(hyperplanes: int, dim: int) -> int:
     """Regions of hyperplanes in general position: ``sum_{i <= dim} C(hyperplanes, i)``.
 
-    The most that any arrangement makes, and the most activation regions (and linear regions) of
-    one ReLU layer. Zaslavsky 1975; Pascanu et al. 2013, Proposition 2; Raghu et al. 2017,
-    Theorem 5.
+    The maximum for all arrangements, and the largest number of activation regions (and of linear
+    regions) of one ReLU layer. Zaslavsky 1975; Pascanu et al. 2013, Proposition 2; Raghu et al.
+    2017, Theorem 5.
 
     Parameters
     ----------
-    hyperplanes : how many, 0 or more.
-    dim : of the space, 0 or more.
+    hyperplanes : number of hyperplanes, 0 or more.
+    dim : dimension of the space, 0 or more.
 
     Raises
     ------
@@ -38,8 +38,9 @@ def zaslavsky(hyperplanes: int, dim: int) -> int:
 def zaslavsky_central(hyperplanes: int, dim: int) -> int:
     """Regions of hyperplanes through the origin, otherwise in general position, in R^dim.
 
-    ``2 sum_{i < dim} C(hyperplanes - 1, i)``: the most activation regions of one ReLU layer with
-    zero bias. 1 without hyperplanes. Raises ValueError as ``zaslavsky``, for dim = 0 too.
+    ``2 sum_{i < dim} C(hyperplanes - 1, i)``: the largest number of activation regions of one ReLU
+    layer with zero bias. 1 without hyperplanes. Raises ValueError as ``zaslavsky``, and for
+    dim = 0.
 
     Examples
     --------
@@ -56,8 +57,8 @@ def zaslavsky_parallel(families: int, dim: int, parallel: int = 2) -> int:
     """Regions of families of parallel hyperplanes: ``sum_{i <= dim} parallel^i C(families, i)``.
 
     Hyperplanes of one family never meet, so a set of i that do meet takes one from each of i
-    families. A layer of units with T breakpoints each makes at most so many activation regions,
-    with ``parallel = T`` (2 for hard-tanh). Raises ValueError as ``zaslavsky``.
+    families. A layer of units with T breakpoints each has at most this number of activation
+    regions, with ``parallel = T`` (2 for hard-tanh). Raises ValueError as ``zaslavsky``.
 
     Examples
     --------
@@ -71,13 +72,13 @@ def zaslavsky_parallel(families: int, dim: int, parallel: int = 2) -> int:
 
 def breakpoints_of(activation: str | Activation) -> int:
     """Return the number T of breakpoints of one unit."""
-    found = get(activation)
-    if found.breakpoints is None:
+    phi = get(activation)
+    if phi.breakpoints is None:
         raise ValueError(
-            f"activation={found.name!r} is not piecewise linear and has no regions: use relu, "
+            f"activation={phi.name!r} is not piecewise linear and has no regions: use relu, "
             "leaky_relu, abs, hard_tanh or activations.piecewise_linear(...)"
         )
-    return len(found.breakpoints)
+    return len(phi.breakpoints)
 
 
 def cuts(n: int, most: int, base: int = 1) -> int:

@@ -2,7 +2,7 @@
 
 A *leading term* is what an exact bound of ``regions`` tends to in ratio as the width grows at
 fixed depth and dimension. It is a number to compare rates with, not a bound: it may lie on
-either side. All are exact ``Fraction``s, which never overflow; ``float(...)`` makes them plain.
+either side. All are exact ``Fraction``s, which never overflow; ``float(...)`` converts them.
 
 ==========================  ==============================================  ====================
 function                    leading term                                    of
@@ -87,7 +87,7 @@ def raghu2017_leading(
 ) -> Fraction:
     """Leading term of ``raghu2017_upper`` for `depth` layers of equal width: ``((T n)^m / m!)^d``.
 
-    With or without ``parallel``: the two differ at lower order. Raises as ``raghu2017_order``.
+    It is the same with and without ``parallel``. Raises ValueError as ``raghu2017_order``.
     """
     order = raghu2017_order(n_in, width, depth, activation)
     return Fraction(order, math.factorial(n_in) ** depth)
@@ -120,7 +120,7 @@ def montufar2014_leading(n_in: int, width: int, depth: int) -> Fraction:
 
 @explained
 def parameters(n_in: int, widths: Iterable[int], n_out: int = 1) -> int:
-    """Number of weights and biases, those of the linear output layer among them.
+    """Number of weights and biases, including those of the linear output layer.
 
     ``sum_l (n_(l-1) + 1) n_l + (n_L + 1) n_out``. Pascanu et al. 2013, Proposition 7: with d layers
     of width n it is ``(d - 1) n^2 + (d + n_0 + n_out) n + n_out``, with one layer of N units
@@ -143,7 +143,7 @@ def parameters(n_in: int, widths: Iterable[int], n_out: int = 1) -> int:
     n_in, sizes = checks.network_sizes(n_in, widths)
     n_out = checks.integer("n_out", n_out, minimum=0)
     ends = (n_in, *sizes, n_out)
-    return sum((below + 1) * n for below, n in zip(ends, ends[1:], strict=False))
+    return sum((inputs + 1) * n for inputs, n in zip(ends, ends[1:], strict=False))
 
 
 @explained
@@ -201,7 +201,7 @@ def shallow_density_leading(n_in: int, units: int, n_out: int = 1) -> Fraction:
 
 
 class Split(NamedTuple):
-    """A budget of units in layers of equal width, as one link of a ``depth_chain``.
+    """A number of units split into layers of equal width: one entry of ``depth_chain``.
 
     Attributes
     ----------
@@ -226,13 +226,13 @@ def depth_chain(n_in: int, units: int, activation: str | Activation = "relu") ->
     ``U(1, N, m) < U(2, N/2, m) < ...``, for every depth d that divides N. The paper derives it from
     the order form ``(N / d)^(m d)``, which rises in d only while ``N / d > e``. The exact product
     rises only while the width exceeds m; from there on every split has the same bound, ``2^N`` for
-    ReLU. (With T breakpoints read ``T N`` for N.) A statement about upper bounds on activation
-    regions, not about what networks have.
+    ReLU. (With T breakpoints, replace N by ``T N``.) These are upper bounds on activation
+    regions, not numbers of regions.
 
     Parameters
     ----------
-    n_in : inputs m.
-    units : N in all.
+    n_in : number of inputs m.
+    units : total number of units N.
     activation : a name or an ``Activation``, piecewise linear.
 
     Raises

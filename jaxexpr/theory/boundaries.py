@@ -1,4 +1,4 @@
-"""Boundaries of regions at initialisation: how much of them at most, how far away at least.
+"""Boundaries of regions at initialisation: bounds on their volume and on the distance to them.
 
 Hanin & Rolnick 2019, Corollary 7 and Theorem 2, with explicit constants. For every piecewise linear
 network whose biases are independent of the rest and have a density, and every point x:
@@ -10,7 +10,7 @@ network whose biases are independent of the rest and have a density, and every p
   ``2 r |grad h_j|`` with at most this probability. So the mean distance is at least ``1 / (4 D)``.
 
 ``E|grad h|`` is bounded by the root of the second moment, which is exact for ReLU, where half of
-the units are open (Hanin 2018), and bounded by the Lipschitz constant otherwise.
+the units are active (Hanin 2018), and bounded by the Lipschitz constant otherwise.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def gradient_second_moment(net: LayeredNetwork) -> Array:
 
     ``Var_1 (n_0) prod_m Var_m n_m / 2`` for ReLU with even weights and biases, exactly (Var of the
     scaled weights); for other activations an upper bound, with the square of the Lipschitz constant
-    in place of 1/2. Independent weights of mean 0 are all that is needed for the bound.
+    in place of 1/2. The bound only needs independent weights of mean 0.
 
     Parameters
     ----------
@@ -132,10 +132,10 @@ def distance_lower(net: LayeredNetwork) -> Array:
 
 @explained
 def good_probability(widths: Iterable[int]) -> Array:
-    """Probability that some path of open units leads from a unit of each layer to the output.
+    """Probability that a path of active units leads from a unit of each layer to the output.
 
     ``prod_{m > l} (1 - 2^-n_m)`` for dense ReLU networks with even continuous laws, the unit itself
-    not asked to be open: a layer of n units is dead with probability ``2^-n``.
+    need not be active: all n units of a layer are inactive with probability ``2^-n``.
 
     Parameters
     ----------
@@ -144,6 +144,11 @@ def good_probability(widths: Iterable[int]) -> Array:
     Returns
     -------
     ``(d,)``.
+
+    Raises
+    ------
+    ValueError
+        if `widths` has fewer than two entries, or one is no integer >= 1.
 
     Examples
     --------

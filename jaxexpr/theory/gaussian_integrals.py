@@ -1,7 +1,7 @@
 """Means of an activation under Gaussian pre-activations, for ``mean_field``.
 
 ``h = sqrt(q) N(0, 1)``; two of them have correlation c. Piecewise linear activations are sums of
-ReLUs at their breakpoints, and so are their means given the other pre-activation.
+ReLUs at their breakpoints, and so are their conditional means given the other pre-activation.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def product(phi: Activation, q1: Array, q2: Array, c: Array) -> Array:
     if phi.name == "erf":
         return 2 / np.pi * np.arcsin(2 * c * np.sqrt(q1 * q2 / ((1 + 2 * q1) * (1 + 2 * q2))))
     q1, q2, c = np.broadcast_arrays(q1, q2, c)
-    found = [
+    means = [
         _product_mean(phi, *map(float, row)) for row in zip(q1.flat, q2.flat, c.flat, strict=True)
     ]
-    return np.array(found, np.float64).reshape(q1.shape)
+    return np.array(means, np.float64).reshape(q1.shape)
 
 
 def _gains(phi: Activation) -> tuple[float, float]:
@@ -94,26 +94,26 @@ def _legendre(count: int) -> tuple[Array, Array]:
 
 
 def _nodes(phi: Activation, scale: float, more: Iterable[float] = ()) -> tuple[Array, Array]:
-    """Nodes of a standard normal and their weights, parted where ``scale x`` is a breakpoint.
+    """Nodes of a standard normal and their weights, split where ``scale x`` is a breakpoint.
 
-    more : other places at which to part them.
+    more : further points at which the integral is split.
     """
     levels = [c / scale for c in phi.breakpoints or () if scale > 0]
     inner = {x for x in (*levels, *more) if abs(x) < REACH}
     edges = np.array([-REACH, *sorted(inner), REACH])
     x, w = _legendre(NODES if len(edges) == 2 else 101)
     half, middle = np.diff(edges)[:, None] / 2, (edges[1:] + edges[:-1])[:, None] / 2
-    at, weight = (middle + half * x).ravel(), (half * w).ravel()
-    return at, weight * np.exp(-(at**2) / 2) / math.sqrt(2 * math.pi)
+    nodes, weight = (middle + half * x).ravel(), (half * w).ravel()
+    return nodes, weight * np.exp(-(nodes**2) / 2) / math.sqrt(2 * math.pi)
 
 
 def _mean(function: Callable[[Array], Array], phi: Activation, q: Array) -> Array:
     q = np.asarray(q, np.float64)
-    found = []
-    for one in q.flat:
-        x, w = _nodes(phi, math.sqrt(one))
-        found.append(float(w @ function(math.sqrt(one) * x)))
-    return np.array(found, np.float64).reshape(q.shape)
+    means = []
+    for variance in q.flat:
+        x, w = _nodes(phi, math.sqrt(variance))
+        means.append(float(w @ function(math.sqrt(variance) * x)))
+    return np.array(means, np.float64).reshape(q.shape)
 
 
 def _piecewise_slope_square(phi: Activation, q: Array) -> Array:
@@ -131,9 +131,9 @@ def _piecewise_slope_square(phi: Activation, q: Array) -> Array:
 
 def _product_mean(phi: Activation, q1: float, q2: float, c: float) -> float:
     along, spread = math.sqrt(q2) * c, math.sqrt(max(q2 * (1 - c * c), 0.0))
-    # Given the first, the second's mean turns its corner within a few spreads.
-    turns = [(b + k * spread) / along for b in phi.breakpoints or () if along for k in CORNER]
-    x, w = _nodes(phi, math.sqrt(q1), turns)
+    # The conditional mean bends within a few standard deviations of each corner.
+    bends = [(b + k * spread) / along for b in phi.breakpoints or () if along for k in CORNER]
+    x, w = _nodes(phi, math.sqrt(q1), bends)
     mean = along * x
     return float(w @ (_value(phi, math.sqrt(q1) * x) * _given(phi, mean, spread)))
 

@@ -1,7 +1,7 @@
 """Growth of trajectory length: bounds and exact laws.
 
-Every function returns the factor of one layer, by which the length of a curve's image is
-multiplied, as NumPy float64; the numbers in a law may be arrays and broadcast. Weights are
+Every function returns the factor of one layer on the length of a curve's image, as NumPy float64;
+the numbers in a law may be arrays, which broadcast. Weights are
 divided by ``sqrt(fan_in)`` (as everywhere in the package); ``fan_in=None`` means
 ``fan_in = width``, otherwise a factor carries ``sqrt(width / fan_in)``. ``composed`` multiplies
 factors over layers.
@@ -19,7 +19,7 @@ lipschitz_upper        E[length], from above             1-Lipschitz, dense Gaus
 raghu_lower            E[length] beside a constant,      ReLU and hard-tanh,
                        from below                        dense Gaussian
 raghu_sharp            the same, never smaller           the same
-raghu_rate             an order of growth, no bound      the same
+raghu_rate             an order of growth, not a bound   the same
 turning_share          the constant beside raghu_lower   any curve
 =====================  ================================  ==========================
 
@@ -58,6 +58,11 @@ def _law(weights: laws.Law) -> laws.Law:
 def mean_chi(dof: ArrayLike) -> Array:
     """Mean of a chi variable, ``sqrt 2 Gamma((j+1)/2) / Gamma(j/2)``; 0 for j = 0.
 
+    Raises
+    ------
+    ValueError
+        if `dof` is negative.
+
     Examples
     --------
     >>> round(float(mean_chi(1)), 6)  # sqrt(2/pi)
@@ -66,8 +71,8 @@ def mean_chi(dof: ArrayLike) -> Array:
     from scipy.special import gammaln
 
     j = np.asarray(checks.non_negative("dof", dof), np.float64)
-    some = np.maximum(j, 1e-300)
-    value = np.sqrt(2.0) * np.exp(gammaln((some + 1) / 2) - gammaln(some / 2))
+    positive = np.maximum(j, 1e-300)
+    value = np.sqrt(2.0) * np.exp(gammaln((positive + 1) / 2) - gammaln(positive / 2))
     return np.where(j > 0, value, 0.0)
 
 
@@ -93,7 +98,7 @@ def price_tanner_lower(weights: laws.Law, width: int, fan_in: int | None = None)
     ----------
     weights : a law, before the division by ``sqrt(fan_in)``.
     width : units of the layer.
-    fan_in : units below; by default as many.
+    fan_in : number of inputs of a unit; by default `width`.
 
     Raises
     ------
@@ -111,10 +116,15 @@ def price_tanner_lower(weights: laws.Law, width: int, fan_in: int | None = None)
 
 @explained
 def price_tanner_sharp(weights: laws.Law, width: int, fan_in: int | None = None) -> Array:
-    """The same bound with the exact mean over active units: ``alpha M E sqrt(A) / sqrt(fan_in)``.
+    """Bound of ``price_tanner_lower`` with an exact mean: ``alpha M E sqrt(A) / sqrt(fan_in)``.
 
     A ~ Binomial(width, 1/2) counts the active units; the paper uses ``sqrt A >= A / sqrt width``,
-    which loses a factor that tends to sqrt 2. Same assumptions, never smaller.
+    which loses a factor that tends to sqrt 2. The assumptions are the same; never smaller.
+
+    Raises
+    ------
+    ValueError
+        as for ``price_tanner_lower``.
     """
     width, fan_in = _sizes(width, fan_in)
     active, probability = _binomial(width, 0.5)
@@ -128,8 +138,13 @@ def second_moment_upper(weights: laws.Law, width: int, fan_in: int | None = None
 
     For ReLU, every even law of weights and of biases and every sparsity,
     ``E |dz_d|^2 = prod_l factor_l^2 |dx|^2`` exactly: given the layer below, the pair
-    (increment, pre-activation) of a unit is even, so half the increments survive in mean square.
-    By Jensen's inequality an upper bound on the mean length.
+    (increment, pre-activation) of a unit is even, so the activation halves the mean square
+    increment. By Jensen's inequality this is an upper bound on the mean length.
+
+    Raises
+    ------
+    ValueError
+        as for ``price_tanner_lower``.
 
     Examples
     --------
@@ -147,6 +162,11 @@ def gaussian_growth(sigma: ArrayLike, width: int, fan_in: int | None = None) -> 
     ``sigma sum_j Binomial(width, 1/2)(j) E chi_j / sqrt(fan_in)``. The ratios of successive
     layers are independent, so the product over layers is the exact ``E length(z_d) / length(x)``.
 
+    Raises
+    ------
+    ValueError
+        if `sigma` is negative or a size is no integer >= 1.
+
     Examples
     --------
     >>> float(gaussian_growth(1.0, 32).round(10))
@@ -160,9 +180,14 @@ def gaussian_growth(sigma: ArrayLike, width: int, fan_in: int | None = None) -> 
 
 @explained
 def gaussian_log_growth(sigma: ArrayLike, width: int, fan_in: int | None = None) -> Array:
-    """Exact mean of ``log ratio`` given that the ratio is not 0; assumptions as gaussian_growth.
+    """Exact mean of ``log ratio`` given that the ratio is not 0; assumptions of gaussian_growth.
 
     ``log(sigma / sqrt(fan_in)) + E[(psi(A/2) + log 2) / 2 | A > 0]``, A ~ Binomial(width, 1/2).
+
+    Raises
+    ------
+    ValueError
+        as for ``gaussian_growth``.
     """
     from scipy.special import digamma
 
@@ -180,6 +205,11 @@ def lipschitz_upper(sigma: ArrayLike, width: int, fan_in: int | None = None) -> 
 
     The mean growth from post-activations to pre-activations under dense Gaussian weights, exact
     (Raghu et al. 2017 bound it by ``sigma sqrt((k + 1) / k)``). Exact for abs and linear.
+
+    Raises
+    ------
+    ValueError
+        as for ``gaussian_growth``.
     """
     width, fan_in = _sizes(width, fan_in)
     return np.asarray(_sigma("sigma", sigma) * mean_chi(width) / np.sqrt(fan_in))
@@ -189,7 +219,7 @@ def lipschitz_upper(sigma: ArrayLike, width: int, fan_in: int | None = None) -> 
 def linear_probability(
     sigma_w: ArrayLike, sigma_b: ArrayLike, activation: str | Activation
 ) -> Array:
-    """Least probability that a unit is in its linear part, as Raghu et al.'s proof needs it.
+    """Lower bound on the probability that a unit is in its linear part, as in Raghu et al. 2017.
 
     1/2 for ReLU. For hard-tanh ``erf(1 / sqrt(2 (sigma_w^2 + sigma_b^2)))``: after the first
     layer ``|z|^2 <= fan_in``; in the first it is a condition on the input, ``|x|^2 <= fan_in``.
@@ -197,7 +227,7 @@ def linear_probability(
     Raises
     ------
     ValueError
-        for any other activation.
+        for any other activation, and for negative scales or ones that do not broadcast.
     """
     from scipy.special import erf
 
@@ -221,11 +251,16 @@ def raghu_lower(
     """Lower bound of Raghu et al. 2017 (Theorem 3) with the constants of its proof.
 
     ``1/2 (s p / sqrt(1 + (k-1) p) - s p (1-p)^(k-1))`` with ``s = sigma_w sqrt(k) sqrt(k/fan_in)``
-    and p of ``linear_probability``. It is about the composed statement: with
-    ``c = (integral of |dx_perp|) / length(x)``, x_perp the part of the derivative at right angles
-    to x(t), ``E length(z_d) >= c prod_l factor_l length(x)``. Not about the ratio of two
+    and p from ``linear_probability``. The bound is on the length after all layers: with
+    ``c = (integral of |dx_perp|) / length(x)``, dx_perp the component of the derivative orthogonal
+    to x(t), ``E length(z_d) >= c prod_l factor_l length(x)``. It does not bound the ratio of two
     successive lengths. Dense Gaussian weights, Gaussian biases, ReLU or hard-tanh; for hard-tanh
     the input must satisfy ``|x|^2 <= fan_in``.
+
+    Raises
+    ------
+    ValueError
+        if a size or scale is invalid, or `activation` is another one.
 
     Examples
     --------
@@ -247,7 +282,12 @@ def raghu_sharp(
     activation: str | Activation,
     fan_in: int | None = None,
 ) -> Array:
-    """The same statement with ``sigma_w E chi_max(A-1, 0) / sqrt(fan_in)``, A ~ Binomial(k, p).
+    """Sharper ``raghu_lower``: ``sigma_w E chi_max(A-1, 0) / sqrt(fan_in)``, A ~ Binomial(k, p).
+
+    Raises
+    ------
+    ValueError
+        as for ``raghu_lower``.
 
     Examples
     --------
@@ -262,16 +302,16 @@ def raghu_sharp(
 
 @explained
 def turning_share(curve: Curve) -> float:
-    """The share of a curve's length that is at right angles to the point, by 4000 tangents.
+    """The share of a curve's length that is orthogonal to the position, by 4000 tangents.
 
-    The constant of Raghu et al. 2017, Theorem 1: their bound is about what is perpendicular to the
-    point, so E[length of layer d] is at least ``turning_share * length`` times the product of
+    The constant of Raghu et al. 2017, Theorem 1: their bound is on the component orthogonal to the
+    position, so E[length of layer d] is at least ``turning_share * length`` times the product of
     ``raghu_lower``. 1 on a circle around 0, 0 on a ray from it.
 
     Raises
     ------
     ValueError
-        for what is not a curve, an infinite line, and a curve through 0.
+        if `curve` is no curve, an infinite line, or a curve through 0.
 
     Examples
     --------
@@ -286,19 +326,24 @@ def turning_share(curve: Curve) -> float:
     if not radius.all():
         raise ValueError("curve goes through 0, where no direction is at right angles to the point")
     speed = np.linalg.norm(dx, axis=1)
-    across = np.sqrt(np.maximum(speed**2 - (np.sum(x * dx, axis=1) / radius) ** 2, 0))
-    return float(across.sum() / speed.sum())
+    orthogonal = np.sqrt(np.maximum(speed**2 - (np.sum(x * dx, axis=1) / radius) ** 2, 0))
+    return float(orthogonal.sum() / speed.sum())
 
 
 @explained
 def raghu_rate(
     sigma_w: ArrayLike, sigma_b: ArrayLike, width: int, activation: str | Activation
 ) -> Array:
-    """Order of growth printed in Raghu et al. 2017, Theorem 3: a slope to draw, never a bound.
+    """Order of growth printed in Raghu et al. 2017, Theorem 3: a rate to plot, never a bound.
 
     ReLU ``sigma_w sqrt k / sqrt(k + 1)``; hard-tanh
-    ``sigma_w / s^(1/2) sqrt k / sqrt(s + k)`` with ``s = sqrt(sigma_w^2 + sigma_b^2)``. Taken as a
-    bound it fails: k = 32, hard-tanh, sigma_w = 2 gives 1.37 where 1.20 to 1.31 is measured.
+    ``sigma_w / s^(1/2) sqrt k / sqrt(s + k)`` with ``s = sqrt(sigma_w^2 + sigma_b^2)``. As a
+    bound it fails: k = 32, hard-tanh, sigma_w = 2 gives 1.37, and 1.20 to 1.31 is measured.
+
+    Raises
+    ------
+    ValueError
+        if a size or scale is invalid, or `activation` is another one.
 
     Examples
     --------
@@ -322,26 +367,32 @@ def composed(factors: Iterable[ArrayLike] | ArrayLike, depth: int | None = None)
 
     Parameters
     ----------
-    factors : one factor for each layer, or, with `depth`, the one of them all; each may be an
+    factors : one factor for each layer, or, with `depth`, the same factor for all; each may be an
         array over a sweep.
+    depth : number of layers with the same factor.
 
     Returns
     -------
     ``sweep + (depth,)``.
+
+    Raises
+    ------
+    ValueError
+        if there are no factors, or one number without `depth`.
 
     Examples
     --------
     >>> composed(2.0, 3).tolist()
     [2.0, 4.0, 8.0]
     """
-    each: Iterable[Any]
+    factor_of_layer: Iterable[Any]
     if depth is not None:
-        each = [factors] * checks.integer("depth", depth)
+        factor_of_layer = [factors] * checks.integer("depth", depth)
     elif np.iterable(factors):
-        each = factors
+        factor_of_layer = factors
     else:
         raise ValueError(f"factors={checks.shown(factors)} is one number: give its depth as well")
-    numbers = [checks.numeric("factors", factor) for factor in each]
+    numbers = [checks.numeric("factors", factor) for factor in factor_of_layer]
     if not numbers:
         raise ValueError("factors=[] is empty: give at least one")
     arrays = np.broadcast_arrays(*(np.asarray(number, np.float64) for number in numbers))
@@ -350,24 +401,25 @@ def composed(factors: Iterable[ArrayLike] | ArrayLike, depth: int | None = None)
 
 @explained
 def per_layer(factor: Callable[..., Array], net: LayeredNetwork) -> Array:
-    """Return the factor of every layer of a network, as ``factor(weights, width, fan_in)`` has it.
+    """Return ``factor(weights, width, fan_in)`` of every layer of a network.
 
     Parameters
     ----------
     factor : ``price_tanner_lower``, ``price_tanner_sharp``, ``second_moment_upper`` or your own.
     net : an ``MLP``; laws and widths may differ from layer to layer. Or a ``ConvNet``, for
-        ``second_moment_upper``: a convolution then has as many units for each entry of its input
-        as windows cover the entry, at most, and a pool the Lipschitz constant that it has.
+        ``second_moment_upper``: the width of a convolution is its number of outputs times the
+        largest number of windows that cover an entry of its input; the factor of a pool is its
+        Lipschitz constant.
 
     Returns
     -------
-    ``sweep + (depth,)``, the shape of an estimate: ready for ``verdict`` and for ``np.cumprod``.
+    ``sweep + (depth,)``, the shape of an estimate, for ``verdict`` or ``np.cumprod``.
 
     Raises
     ------
     ValueError
-        for what is not a network, and for a factor of this module, all of them ReLU's, with a
-        network of another activation.
+        if `net` is no network, `factor` is not callable, or `factor` is a function of this module,
+        which are for ReLU, and the network has another activation.
     """
     refuse_others(net)
     if not callable(factor):
@@ -405,9 +457,15 @@ def critical_sigma(
     Parameters
     ----------
     density : share of weights that are not 0; may be an array.
+    width, fan_in : as for ``price_tanner_lower``.
     law : the law of non-zero weights, of any scale (Gaussian by default).
     factor : ``second_moment_upper`` (growth in mean square is 1), ``price_tanner_lower`` or
         ``price_tanner_sharp`` (above it growth is proven).
+
+    Raises
+    ------
+    ValueError
+        if `density` is outside [0, 1], or `law` is no law or always 0.
 
     Examples
     --------
@@ -431,7 +489,13 @@ def critical_density(
 ) -> Array:
     """Density at which `factor` is 1 for weights of standard deviation `sigma_w`.
 
-    NaN where the factor stays below 1 even in a dense layer. Other arguments as critical_sigma.
+    NaN where the factor is below 1 even in a dense layer. Other arguments are those of
+    ``critical_sigma``.
+
+    Raises
+    ------
+    ValueError
+        if `sigma_w` is negative, or `law` is no law or always 0.
 
     Examples
     --------
@@ -460,11 +524,11 @@ def _sigmas(sigma_w: ArrayLike, sigma_b: ArrayLike) -> tuple[Array, Array]:
 
 
 def _spread_law(law: laws.Law | None) -> laws.Law:
-    """Return the law of non-zero weights, Gaussian by default, if it has a spread."""
-    found = laws.Gaussian(1.0) if law is None else _law(law)
-    if np.any(np.asarray(found.std) <= 0):
+    """Return the law of non-zero weights, Gaussian by default; raise ValueError if std is 0."""
+    checked = laws.Gaussian(1.0) if law is None else _law(law)
+    if np.any(np.asarray(checked.std) <= 0):
         raise ValueError(f"law={checks.shown(law)} is always 0: give a law with std > 0")
-    return found
+    return checked
 
 
 def _sigma(name: str, value: ArrayLike) -> Array:

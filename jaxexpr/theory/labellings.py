@@ -1,4 +1,4 @@
-"""Labellings of s points that a moving network gives them: bounds, and the random walk.
+"""Labellings of s points along a path of networks: bounds, and the random walk.
 
 ====================  ====================================================  ==================
 function              about                                                 holds for
@@ -21,14 +21,19 @@ from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 
 Array = np.ndarray
-MOST_POINTS = 62  # whose labels one integer holds
+MOST_POINTS = 62  # labels of so many points are packed in one integer
 
 
 @explained
 def flips_bound(points: int, flips: ArrayLike) -> Array:
-    """Most labellings of `points` points on a path along which `flips` labels change, one a time.
+    """Most labellings of `points` points on a path with `flips` label changes, one at a time.
 
     ``min(2^points, flips + 1)``; arrays of flips broadcast.
+
+    Raises
+    ------
+    ValueError
+        for more than 62 points and negative flips.
 
     Examples
     --------
@@ -46,6 +51,11 @@ def sauer_shelah(points: int, vc: int) -> int:
 
     ``sum_{i <= vc} C(points, i)`` (Sauer 1972, Shelah 1972): all ``2^points`` for vc >= points.
 
+    Raises
+    ------
+    ValueError
+        if `points` is no integer >= 1 or `vc` no integer >= 0.
+
     Examples
     --------
     >>> sauer_shelah(15, 2), sauer_shelah(3, 5)
@@ -58,12 +68,12 @@ def sauer_shelah(points: int, vc: int) -> int:
 
 @explained
 def random_walk(points: int, flips: ArrayLike) -> Array:
-    """Expected number of labellings met if each flip changes the label of a uniformly drawn point.
+    """Expected number of labellings visited if each flip changes the label of a random point.
 
-    A walk on the vertices of the cube of dimension s = `points`; its reference in Raghu et al.
-    2017, figure 16. The walk looks the same from every vertex, so the mean number of vertices
+    A random walk on the vertices of the cube of dimension s = `points`, the reference in Raghu et
+    al. 2017, figure 16. By symmetry of the vertices, the mean number of vertices
     visited in T steps is ``sum_{n <= T} q_n``, with q_n the probability that n steps do not return
-    to where they began. The generating function of q is ``1 / ((1 - z) G(z))``, that of the return
+    to their start. The generating function of q is ``1 / ((1 - z) G(z))``, that of the return
     probabilities ``G(z) = 2^-s sum_i C(s, i) / (1 - z (1 - 2 i / s))``; its poles are the zeros of
     a sum of simple fractions, one between any two eigenvalues of the walk, so that q_n and the mean
     are sums of s powers: exact for any number of flips.
@@ -93,7 +103,7 @@ def random_walk(points: int, flips: ArrayLike) -> Array:
 
 
 def _walked(points: int, flips: Array) -> Array:
-    """The mean for whole numbers of flips."""
+    """The mean for integer numbers of flips."""
     if points == 1:
         return np.minimum(flips, 1) + 1
     pole, below_one, weights = _powers(points)
@@ -112,7 +122,7 @@ def _powers(points: int) -> tuple[Array, Array, Array]:
 
     numbers = np.arange(points + 1)
     shares = np.array([comb(points, i) for i in numbers], np.float64) / 2.0**points
-    found = []
+    powers = []
     for i in range(points):
         # The zero of sum_j shares_j / (w - eigenvalue_j) between eigenvalues i and i + 1, by its
         # distance from the nearer one: it may be far below the rounding of 1.
@@ -125,11 +135,11 @@ def _powers(points: int) -> tuple[Array, Array, Array]:
         while side * fractions(least, base, side) > 0:
             least /= 2
         x = half if least == half else brentq(fractions, least, 2 * least, (base, side), 1e-300)
-        apart = 2 * (numbers - base) / points - side * x
+        differences = 2 * (numbers - base) / points - side * x
         below_one = 2 * base / points + side * x
         pole = 0.0 if points % 2 and i == points // 2 else 1 - below_one
-        found.append((pole, below_one, 1 / (below_one * np.sum(shares / apart**2))))
-    pole, below_one, weights = np.array(found).T
+        powers.append((pole, below_one, 1 / (below_one * np.sum(shares / differences**2))))
+    pole, below_one, weights = np.array(powers).T
     return pole, below_one, weights
 
 

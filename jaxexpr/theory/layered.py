@@ -1,4 +1,4 @@
-"""What the closed forms ask of a network: sizes, an activation, and the laws of each layer."""
+"""Protocol of networks in closed forms: sizes, an activation, and the laws of each layer."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ class LayerLaws(Protocol):
 
 
 class LayeredNetwork(Protocol):
-    """A random network as theory sees it; ``MLP`` and ``ConvNet`` are such.
+    """A random network, such as an ``MLP`` or a ``ConvNet``.
 
-    Theory imports neither of them: anything with these attributes will do.
+    Theory imports neither of them; any object with these attributes is accepted.
 
     Attributes
     ----------
     widths : ``(n_in, k_1, ..., k_d)``, numbers in the input and in the output of each layer.
     depth : number of layers d.
-    activation : the one of all layers.
+    activation : activation of all layers.
     sweep_shape : broadcast shape of the numbers in the laws, ``()`` without a sweep.
     ops : the layers, from the input on. One with weights has a ``fan_in``, ``outputs`` (columns of
-        its W) and a ``coverage`` (in how many sums an entry below it takes part at most, for each
-        output); one without has the Lipschitz constant ``lipschitz``.
-    layer : ``layer(i)`` is the laws of layer i, 0 the first; it is one with weights.
+        its W) and a ``coverage`` (largest number of sums that contain an input entry, for each
+        output); one without has a Lipschitz constant ``lipschitz``.
+    layer : ``layer(i)`` are the laws of the layer with index i, from 0; it must have weights.
     """
 
     @property
@@ -53,10 +53,10 @@ class LayeredNetwork(Protocol):
     def ops(self) -> Sequence[Any]: ...
 
     def layer(self, index: int) -> LayerLaws:
-        """Laws of layer `index`, 0 the first."""
+        """Laws of the layer with this index, from 0."""
 
 
 def refuse_others(net: object) -> None:
-    """Refuse what is no random network."""
+    """Raise ValueError if `net` is not a random network."""
     if not (hasattr(net, "widths") and hasattr(net, "layer")):
         raise ValueError(f"net={checks.shown(net)} is not a random network: give jaxexpr.MLP(...)")

@@ -2,15 +2,15 @@
 
 In the limit of wide layers pre-activations are Gaussian, and a network is a map of their second
 moments (Poole et al. 2016, Schoenholz et al. 2017). Weights ``N(0, sigma_w^2 / fan_in)``, biases
-``N(0, sigma_b^2)``; q is the variance of a pre-activation, c the correlation of two inputs':
+``N(0, sigma_b^2)``; q is the variance of a pre-activation, c the correlation for two inputs:
 
     q' = sigma_w^2 E phi(h)^2 + sigma_b^2              h = sqrt(q) N(0, 1)
     q12' = sigma_w^2 E phi(h1) phi(h2) + sigma_b^2     Cov = [[q1, q12], [q12, q2]]
     chi_1 = sigma_w^2 E phi'(h)^2                      squared growth of a small distance
 
-Below ``chi_1 = 1`` at the fixed point inputs converge (order), above they part (chaos). The means
-are closed forms for ReLU and its kin and for erf, sums of normal integrals for other piecewise
-linear activations, and quadrature for tanh. All arguments broadcast.
+If ``chi_1 < 1`` at the fixed point inputs converge (order), if ``chi_1 > 1`` they diverge (chaos).
+The means are closed forms for homogeneous activations such as ReLU and for erf, sums of normal
+integrals for other piecewise linear activations, and quadrature for tanh. All arguments broadcast.
 """
 
 from __future__ import annotations
@@ -69,6 +69,12 @@ def covariance_map(
     Parameters
     ----------
     q1, q2, q12 : variances and covariance in this layer, ``|q12| <= sqrt(q1 q2)``.
+    sigma_w, sigma_b, activation : as for ``length_map``.
+
+    Raises
+    ------
+    ValueError
+        for negative variances or scales, and a covariance beyond ``sqrt(q1 q2)``.
 
     Examples
     --------
@@ -88,7 +94,12 @@ def covariance_map(
 def correlation_map(
     c: ArrayLike, q: ArrayLike, sigma_w: ArrayLike, sigma_b: ArrayLike, activation: str | Activation
 ) -> Array:
-    """Correlation of two inputs of one length in the next layer, at variance q of this one.
+    """Correlation of two inputs of equal length in the next layer, with variance q in this one.
+
+    Raises
+    ------
+    ValueError
+        for negative arguments, and a correlation outside [-1, 1].
 
     Examples
     --------
@@ -99,14 +110,19 @@ def correlation_map(
     c = np.asarray(checks.numeric("c", c), np.float64)
     if np.any(np.abs(c) > 1):
         raise ValueError(f"c={checks.shown(c)} is not a correlation: give numbers in [-1, 1]")
-    above = length_map(q, sigma_w, sigma_b, activation)
-    both = covariance_map(q, q, c * q, sigma_w, sigma_b, activation)
-    return np.where(above > 0, both / np.where(above > 0, above, 1.0), c)
+    length = length_map(q, sigma_w, sigma_b, activation)
+    covariance = covariance_map(q, q, c * q, sigma_w, sigma_b, activation)
+    return np.where(length > 0, covariance / np.where(length > 0, length, 1.0), c)
 
 
 @explained
 def chi_1(q: ArrayLike, sigma_w: ArrayLike, activation: str | Activation) -> Array:
     """Squared growth of a small distance in one layer, ``sigma_w^2 E phi'(h)^2``.
+
+    Raises
+    ------
+    ValueError
+        for negative arguments.
 
     Examples
     --------
@@ -124,12 +140,12 @@ def curvature_map(
     """Squared extrinsic curvature of a curve's image: ``3 chi_2 / chi_1^2 + kappa^2 / chi_1``.
 
     Poole et al. 2016, ``chi_2 = sigma_w^2 E phi''(h)^2``; at the fixed point of the length map, and
-    times the width, as all lengths here.
+    multiplied by the width, as all squared lengths in this module.
 
     Raises
     ------
     ValueError
-        for piecewise linear activations, whose corners have no curvature.
+        for negative arguments, and piecewise linear activations, whose images have corners.
 
     Examples
     --------
@@ -151,6 +167,11 @@ def curvature_map(
 def fixed_length(sigma_w: ArrayLike, sigma_b: ArrayLike, activation: str | Activation) -> Array:
     """Variance q* to which the length map converges from above; inf where it grows without bound.
 
+    Raises
+    ------
+    ValueError
+        for negative arguments.
+
     Examples
     --------
     >>> float(fixed_length(1.0, 1.0, "relu").round(9))  # sigma_b^2 / (1 - sigma_w^2 / 2)
@@ -164,11 +185,11 @@ def fixed_length(sigma_w: ArrayLike, sigma_b: ArrayLike, activation: str | Activ
         with np.errstate(divide="ignore", invalid="ignore"):
             q = np.where(rate < 1, b**2 / (1 - rate), np.inf)
         return np.where((rate <= 1) & (b == 0), np.where(rate == 1, 1.0, 0.0), q)
-    # q'(q) is concave for bounded activations: from above the map comes down to the fixed point.
-    return _map_over(lambda w, b: _settled(phi, w, b), w, b)
+    # q'(q) is concave for bounded activations: from above the map decreases to the fixed point.
+    return _map_over(lambda w, b: _fixed_point(phi, w, b), w, b)
 
 
-def _settled(phi: Activation, w: float, b: float) -> float:
+def _fixed_point(phi: Activation, w: float, b: float) -> float:
     from scipy.optimize import brentq
 
     def excess(q: float) -> float:
@@ -191,9 +212,14 @@ def _settled(phi: Activation, w: float, b: float) -> float:
 def fixed_correlation(
     sigma_w: ArrayLike, sigma_b: ArrayLike, activation: str | Activation
 ) -> Array:
-    """Correlation c* to which that of two unlike inputs converges at q*; 1 in the ordered phase.
+    """Correlation c* to which that of two different inputs converges at q*; 1 in the ordered phase.
 
     NaN where the lengths have no finite fixed point above 0.
+
+    Raises
+    ------
+    ValueError
+        for negative arguments.
 
     Examples
     --------
@@ -203,7 +229,7 @@ def fixed_correlation(
     w, b = np.broadcast_arrays(*_numbers(sigma_w=sigma_w, sigma_b=sigma_b))
     phi = get(activation)
 
-    def settled(w: float, b: float) -> float:
+    def fixed_point(w: float, b: float) -> float:
         from scipy.optimize import brentq
 
         q = float(fixed_length(w, b, phi))
@@ -215,7 +241,7 @@ def fixed_correlation(
         def excess(c: float) -> float:
             return float(correlation_map(c, q, w, b, phi)) - c
 
-        # Near 1 the map lies below the diagonal; c* is where it last lies above.
+        # Near 1 the map lies below the diagonal; c* is the largest crossing.
         gap = 0.5
         while excess(1 - gap) >= 0:
             gap /= 2
@@ -225,12 +251,17 @@ def fixed_correlation(
         low = -1.0 if excess(-1.0) > SMALL else gap - 1
         return float(brentq(excess, low, 1 - gap, xtol=1e-14))
 
-    return _map_over(settled, w, b)
+    return _map_over(fixed_point, w, b)
 
 
 @explained
 def edge_of_chaos(sigma_b: ArrayLike, activation: str | Activation) -> Array:
-    """Scale sigma_w at which ``chi_1 = 1`` at the fixed point: the line between order and chaos.
+    """Scale sigma_w at which ``chi_1 = 1`` at the fixed point: the boundary of order and chaos.
+
+    Raises
+    ------
+    ValueError
+        for negative arguments.
 
     Examples
     --------
@@ -243,7 +274,7 @@ def edge_of_chaos(sigma_b: ArrayLike, activation: str | Activation) -> Array:
         slope = float(gaussian_integrals.slope_square(phi, np.ones(())))
         return np.full(b.shape, slope**-0.5)
 
-    def line(b: float) -> float:
+    def critical(b: float) -> float:
         from scipy.optimize import brentq
 
         def excess(w: float) -> float:
@@ -254,7 +285,7 @@ def edge_of_chaos(sigma_b: ArrayLike, activation: str | Activation) -> Array:
             high *= 1.5
         return float(brentq(excess, 1e-3, high, xtol=1e-12))
 
-    return _map_over(line, b)
+    return _map_over(critical, b)
 
 
 @explained
@@ -266,12 +297,17 @@ def mean_field_growth(net: LayeredNetwork, q0: float) -> Array:
 
     Parameters
     ----------
-    net : an ``MLP`` without a sweep; its laws enter by their standard deviations.
+    net : an ``MLP`` without a sweep; only the standard deviations of its laws are used.
     q0 : ``|x|^2 / n_in`` of the input.
 
     Returns
     -------
     ``(depth,)``.
+
+    Raises
+    ------
+    ValueError
+        for a sweep, a negative `q0`, and another object than a random network.
 
     Examples
     --------
@@ -291,14 +327,15 @@ def mean_field_growth(net: LayeredNetwork, q0: float) -> Array:
 def transitions_over_length(net: LayeredNetwork, q0: float) -> Array:
     """Transitions of each layer over the length of its image, in a wide network on a sphere.
 
-    Along a curve on which |x| does not change, h and its derivative h' are independent in the
+    Along a curve of constant |x|, h and its derivative h' are independent in the
     mean field: a unit of variance q crosses the level c at the rate ``sqrt(v / q) exp(-c^2 / 2q) /
     pi``, v being the variance of h', and k units move at the speed ``sqrt(k v E[phi'(h)^2])``. So
-    v, and with it the curve, drops out of the ratio.
+    the ratio does not depend on v, that is on the curve.
 
     Parameters
     ----------
-    net : a piecewise linear ``MLP`` without a sweep; laws enter by their standard deviations.
+    net : a piecewise linear ``MLP`` without a sweep; only the standard deviations of its laws are
+        used.
     q0 : ``|x|^2 / n_in`` of the input.
 
     Returns
@@ -308,7 +345,7 @@ def transitions_over_length(net: LayeredNetwork, q0: float) -> Array:
     Raises
     ------
     ValueError
-        for a smooth activation, a sweep, and what is not a random network.
+        for a smooth activation, a sweep, and another object than a random network.
 
     Examples
     --------
@@ -323,12 +360,12 @@ def transitions_over_length(net: LayeredNetwork, q0: float) -> Array:
             f"net has activation={phi.name!r}, which is smooth and has no transitions: use relu, "
             "leaky_relu, abs or hard_tanh"
         )
-    found = []
+    ratios = []
     for q, _, _, width in layers:
         rate = sum(np.exp(-(level**2) / (2 * q)) for level in phi.breakpoints) / np.pi
         speed = np.sqrt(gaussian_integrals.slope_square(phi, np.asarray(q)))
-        found.append(np.sqrt(width / q) * rate / speed)
-    return np.array(found, np.float64)
+        ratios.append(np.sqrt(width / q) * rate / speed)
+    return np.array(ratios, np.float64)
 
 
 def _layers(net: LayeredNetwork, q0: float) -> list[tuple[float, float, int, int]]:
@@ -336,13 +373,13 @@ def _layers(net: LayeredNetwork, q0: float) -> list[tuple[float, float, int, int
     refuse_others(net)
     if net.sweep_shape:
         raise ValueError(f"net has a sweep of shape {net.sweep_shape}: give one cell at a time")
-    moment, found = float(checks.non_negative("q0", q0)), []
+    moment, layers = float(checks.non_negative("q0", q0)), []
     for i, (fan_in, width) in enumerate(zip(net.widths, net.widths[1:], strict=False)):
         w, b = (float(law.std) for law in (net.layer(i).weights, net.layer(i).biases))
         q = w**2 * moment + b**2
-        found.append((q, w, fan_in, width))
+        layers.append((q, w, fan_in, width))
         moment = float(gaussian_integrals.mean_square(net.activation, np.asarray(q)))
-    return found
+    return layers
 
 
 def _numbers(**values: ArrayLike) -> list[Array]:
@@ -351,5 +388,5 @@ def _numbers(**values: ArrayLike) -> list[Array]:
 
 def _map_over(function: Callable[..., float], *arrays: Array) -> Array:
     rows = zip(*(a.flat for a in arrays), strict=True)
-    found = [function(*(float(x) for x in row)) for row in rows]
-    return np.array(found, np.float64).reshape(arrays[0].shape)
+    values = [function(*(float(x) for x in row)) for row in rows]
+    return np.array(values, np.float64).reshape(arrays[0].shape)

@@ -1,4 +1,4 @@
-"""A count of regions beside every bound that applies to it."""
+"""Compare a count of regions with all counting bounds that apply."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jaxexpr.activations import Activation, get
 from jaxexpr.theory import regions
 from jaxexpr.theory.arrangements import breakpoints_of
 
-ROUNDING = 1e-9  # relative; of a mean that was gathered in floating point
+ROUNDING = 1e-9  # relative rounding error of a mean
 
 
 class Estimated(Protocol):
@@ -36,11 +36,11 @@ class Bound:
     Attributes
     ----------
     name : the function of ``jaxexpr.theory``.
-    side : ``"upper"``, a limit for every network, or ``"lower"``, what a construction reaches.
-    value : the number, a Python int; ``None`` where it does not apply.
-    counts : the regions it is about. An upper bound on activation regions holds for linear regions
-        too, and linear regions reached are activation regions reached.
-    note : why it does not apply, or what to mind.
+    side : ``"upper"``, a bound for every network, or ``"lower"``, reached by a construction.
+    value : the bound, a Python int; ``None`` if it does not apply.
+    counts : the kind of regions. An upper bound on activation regions also holds for linear
+        regions; a lower bound on linear regions also holds for activation regions.
+    note : the reason why it does not apply, or a remark.
     """
 
     name: str
@@ -56,16 +56,16 @@ class Bound:
 
 @dataclasses.dataclass(frozen=True)
 class RegionTable:
-    """Bounds on a number of regions, and the number itself if there is one; prints as a table.
+    """Bounds on a number of regions, and optionally a count; prints as a table.
 
     Attributes
     ----------
     n_in, widths, activation : the network's sizes and the name of its activation.
     dim : dimension of the set on which regions are counted.
     zero_bias : whether all biases are 0.
-    of : what was counted, ``"activation"`` or ``"linear"`` regions.
-    count, sem : the count, or a mean over networks and its standard error; ``None`` without.
-    bounds : every bound, those that do not apply among them, each with its reason.
+    of : the kind of regions counted, ``"activation"`` or ``"linear"``.
+    count, sem : the count, or a mean over networks and its standard error; ``None`` if not given.
+    bounds : all bounds; those that do not apply have a reason.
 
     ``table["serra2018_upper"]`` is one row.
     """
@@ -86,12 +86,12 @@ class RegionTable:
 
     @property
     def upper(self) -> int:
-        """The least upper bound: no network of these sizes has more regions."""
+        """The smallest upper bound: no network of these sizes has more regions."""
         return min(b.value for b in self.bounds if b.side == "upper" and b.value is not None)
 
     @property
     def reached(self) -> int:
-        """The greatest number that a construction of these sizes reaches; at least 1."""
+        """The largest lower bound, reached by a construction of these sizes; at least 1."""
         lower = (b.value for b in self.bounds if b.side == "lower" and b.value is not None)
         return max(lower, default=1)
 
@@ -99,8 +99,8 @@ class RegionTable:
     def holds(self) -> bool:
         """Whether the count is at most every upper bound; True without a count.
 
-        A bound holds for every network, so it holds for a mean without regard to its error. Lower
-        bounds are not held against a count: they speak of the best network, not of this one.
+        A bound for every network is a bound for their mean, so the standard error is not used.
+        Lower bounds are not compared: they are about the best network, not about this one.
         """
         return self.count is None or self.count <= _with_slack(self.upper, self.count)
 
@@ -146,18 +146,18 @@ def region_bounds(
     dim: int | None = None,
     zero_bias: bool = False,
 ) -> RegionTable:
-    """Put a count of regions beside all the counting bounds that apply to it.
+    """Compare a count of regions with all counting bounds that apply.
 
     Parameters
     ----------
     n_in, widths : inputs, and hidden layers ``(n_1, ..., n_L)``.
     activation : piecewise linear, a name or an ``Activation``.
-    count : an exact count, or an estimate: anything with one number in each of ``.mean`` and
-        ``.sem``. Without it, the bounds alone.
-    of : what was counted, ``"activation"`` or ``"linear"`` regions.
-    dim : dimension of the flat set that the count is about: 1 for a line or a segment, 2 for a
-        plane or a polygon in it; by default `n_in`. A network restricted to it is a network with
-        so many inputs, and so are its bounds.
+    count : an exact count, or an estimate: an object with one number in each of ``.mean`` and
+        ``.sem``. By default there are only bounds.
+    of : the kind of regions counted, ``"activation"`` or ``"linear"``.
+    dim : dimension of the affine subspace on which regions are counted: 1 for a line or a segment,
+        2 for a plane or a polygon in it; by default `n_in`. The restriction of a network to it is a
+        network with `dim` inputs, and so are the bounds.
     zero_bias : whether all biases are 0.
 
     Returns
@@ -167,8 +167,8 @@ def region_bounds(
     Raises
     ------
     ValueError
-        naming the argument, for sizes that are no integers >= 1, an activation that is not
-        piecewise linear, a `dim` above `n_in`, a count that is no number >= 1.
+        if a size is no integer >= 1, `activation` is not piecewise linear, `dim` is above `n_in`,
+        or `count` is no number >= 1.
 
     Examples
     --------
@@ -193,13 +193,13 @@ def region_bounds(
     return RegionTable(n_in, sizes, phi.name, dim, bool(zero_bias), of, mean, sem, bounds)
 
 
-Condition = tuple[bool, str]  # whether it is met, and why not
+Condition = tuple[bool, str]  # whether it holds, and the reason if not
 
 
 def _row(
     name: str, side: str, value: Callable[[], int], *needs: Condition, note: str = "", counts: str
 ) -> Bound:
-    unmet = "; ".join(reason for met, reason in needs if not met)
+    unmet = "; ".join(reason for holds, reason in needs if not holds)
     return Bound(name, side, None if unmet else value(), counts, unmet or note)
 
 
@@ -235,7 +235,7 @@ def _upper_bounds(
         ),
         (
             "zero_bias_upper",
-            # Of all R^n_0: a flat set that misses the origin is no network without biases.
+            # For all of R^n_0: on a subspace that misses the origin there are effective biases.
             lambda: regions.zero_bias_upper(n_in, sizes),
             [
                 (zero_bias, "there are biases"),
@@ -252,7 +252,7 @@ def _lower_bounds(
     sizes: tuple[int, ...], phi: Activation, dim: int, zero_bias: bool
 ) -> list[Bound]:
     depth, linear = len(sizes), "linear regions, so activation too"
-    # Where the last layer is as narrow as that, it is closed on some regions, and these join.
+    # With only `dim` units the last layer is inactive on some regions, which join.
     either = "activation regions" if depth > 1 and sizes[-1] == dim else linear
     rows: list[tuple[str, Callable[[], int], int, str, str]] = [
         ("pascanu2013_lower", lambda: regions.pascanu2013_lower(dim, sizes), dim, either, ""),
@@ -313,7 +313,7 @@ def _as_count(
 
 
 def _with_slack(bound: int, count: int | float) -> int | float:
-    """Return the bound for an exact count, a little more for a mean that was rounded."""
+    """Return the bound for an exact count, and a slightly larger one for a rounded mean."""
     if isinstance(count, int):
         return bound
     return bound + 1 if bound > 1e15 else bound * (1 + ROUNDING)

@@ -1,9 +1,9 @@
 """Counting bounds: how many regions a piecewise linear network can have, as Python ints.
 
-An *activation region* is a cell of constant activation pattern (convex, of full dimension); a
-*linear region* is a maximal connected set on which the gradient is constant, so a union of such
-cells. There are never more linear regions than activation regions: an upper bound for activation
-regions holds for both, and what a construction reaches in linear regions it reaches in both.
+An *activation region* is a set of constant activation pattern (convex, of full dimension); a
+*linear region* is a maximal connected set on which the gradient is constant, so a union of
+activation regions. There are never more linear regions than activation regions: an upper bound for
+activation regions holds for both, and a lower bound for linear regions holds for both.
 
 ===========================  =========================================  ======================
 function                     about                                      for
@@ -24,8 +24,8 @@ telgarsky2015_lower          reached by a construction, on a segment    ReLU, n_
 ===========================  =========================================  ======================
 
 Upper bounds hold for every choice of weights and on every convex set of inputs. Lower bounds are
-what one choice of weights reaches, so the maximum is at least that: a given network may have
-fewer regions, down to one. Sizes are ``n_in`` (n_0) inputs and ``widths = (n_1, ..., n_L)``.
+reached by one choice of weights, so they bound the maximum: a given network may have fewer
+regions, down to one. Sizes are ``n_in`` (n_0) inputs and ``widths = (n_1, ..., n_L)``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from jaxexpr.theory.arrangements import breakpoints_of, cuts, zaslavsky_central
 
 @explained
 def trivial_upper(widths: Iterable[int], activation: str | Activation = "relu") -> int:
-    """Number of conceivable activation patterns, ``(T + 1)^units`` with T breakpoints a unit.
+    """Number of activation patterns, ``(T + 1)^units`` with T breakpoints for each unit.
 
     Raises
     ------
@@ -60,8 +60,8 @@ def trivial_upper(widths: Iterable[int], activation: str | Activation = "relu") 
 def line_upper(widths: Iterable[int], activation: str | Activation = "relu") -> int:
     """Most activation regions along a straight line: ``prod_l (T n_l + 1)``.
 
-    On a piece of the layer below every unit is affine, so it crosses each of its T breakpoints at
-    most once. Raises ValueError as ``trivial_upper``.
+    On a linear piece of the layers below every unit is affine, so it crosses each of its T
+    breakpoints at most once. Raises ValueError as ``trivial_upper``.
 
     Examples
     --------
@@ -115,12 +115,12 @@ def raghu2017_upper(
 def montufar2017_upper(
     n_in: int, widths: Iterable[int], activation: str | Activation = "relu"
 ) -> int:
-    """Upper bound on activation regions of Montufar 2017: no layer sees more than its rank.
+    """Upper bound on activation regions of Montufar 2017, by the rank of each layer's input.
 
     ``prod_l sum_{i <= m_l} T^i C(n_l, i)`` with ``m_l = min(n_0, ..., n_l)``: on a region of the
     layers below, the units of layer l are functions of at most m_l coordinates. The paper's
-    statement is about one breakpoint (T = 1); the same argument with T parallel hyperplanes a
-    unit covers the others. Never larger than ``raghu2017_upper``.
+    statement is for one breakpoint (T = 1); the same argument holds with T parallel hyperplanes
+    for each unit. Never larger than ``raghu2017_upper``.
 
     Raises
     ------
@@ -146,11 +146,11 @@ def serra2018_upper(n_in: int, widths: Iterable[int]) -> int:
     """Upper bound on activation regions of ReLU networks, Serra et al. 2018, Theorem 1.
 
     ``sum over (j_1, ..., j_L) of prod_l C(n_l, j_l)``,
-    ``0 <= j_l <= min(n_0, n_1 - j_1, ..., n_(l-1) - j_(l-1), n_l)``: where units are closed, the
-    layers above see fewer dimensions. Never larger than ``montufar2017_upper``.
+    ``0 <= j_l <= min(n_0, n_1 - j_1, ..., n_(l-1) - j_(l-1), n_l)``: where units are inactive,
+    the input of the layers above has fewer dimensions. Never larger than ``montufar2017_upper``.
 
     Cost: from the last layer down, with prefix sums over the number of dimensions that are left;
-    ``min(n_0, n_l)`` products of integers a layer, so widths of thousands are quick.
+    ``min(n_0, n_l)`` products of integers for each layer, fast for widths of thousands.
 
     Raises
     ------
@@ -163,14 +163,14 @@ def serra2018_upper(n_in: int, widths: Iterable[int]) -> int:
     (121, 11, 16)
     """
     n_in, sizes = checks.network_sizes(n_in, widths)
-    # above[d]: the sum over the layers above, if d dimensions are left below them. More than n
-    # dimensions below n units are as good as n.
+    # above[d]: the sum over the layers above for an input of d dimensions. More than n dimensions
+    # below n units are equivalent to n.
     above = [1]
     for i in range(len(sizes) - 1, -1, -1):
         n = sizes[i]
-        most = min(n_in, *sizes[: i + 1])
+        dimensions = min(n_in, *sizes[: i + 1])
         choose, plain, weighted = 1, [0], [0]  # sums over j < k of C(n, j) and C(n, j) above[j]
-        for j in range(most + 1):
+        for j in range(dimensions + 1):
             plain.append(plain[-1] + choose)
             weighted.append(weighted[-1] + choose * _last(above, j))
             choose = choose * (n - j) // (j + 1)
@@ -178,7 +178,7 @@ def serra2018_upper(n_in: int, widths: Iterable[int]) -> int:
         above = [
             _last(above, d) * plain[min(d, n - d) + 1]
             + (weighted[d] - weighted[n - d] if 2 * d > n else 0)
-            for d in range(most + 1)
+            for d in range(dimensions + 1)
         ]
     return above[-1]
 
@@ -190,7 +190,7 @@ def zero_bias_upper(n_in: int, widths: Iterable[int]) -> int:
     ``2 Z(n_1 - 1, n_0 - 1) prod_{l >= 2} Z(n_l, m_l - 1)`` with Z of ``zaslavsky`` and
     ``m_l = min(n_0, ..., n_(l-1))``. The first layer is a central arrangement. Each of its regions
     is a cone on one side of a hyperplane, whose image in every layer lies in one orthant; a slice
-    across it has one dimension less, in which a layer is an arrangement without common point.
+    across it has one dimension less, in which a layer is an arrangement without a common point.
     Holds for activations whose only breakpoint is 0 (relu, leaky_relu, abs). Not in the papers.
 
     Raises
@@ -216,14 +216,14 @@ def pascanu2013_lower(n_in: int, widths: Iterable[int]) -> int:
     """Linear regions that a construction reaches, Pascanu et al. 2013, Theorem 1 (ReLU).
 
     ``prod_{l < L} floor(n_l / n_0) * sum_{i <= n_0} C(n_L, i)``. The paper's construction needs
-    two inputs or more; for one input ``montufar2014_lower`` is the same number, by another. With
-    ``n_L = n_0`` it is a number of activation regions: those in which the last layer is closed
-    may join to fewer linear regions.
+    two inputs or more; for one input ``montufar2014_lower`` gives the same number. With
+    ``n_L = n_0`` it counts activation regions: those in which the last layer is inactive may join
+    to fewer linear regions.
 
     Raises
     ------
     ValueError
-        as ``raghu2017_upper``, and for a width below `n_in`, where the construction has no room.
+        as ``raghu2017_upper``, and for a width below `n_in`.
 
     Examples
     --------
@@ -238,8 +238,8 @@ def pascanu2013_lower(n_in: int, widths: Iterable[int]) -> int:
 def pascanu2013_folding_lower(n_in: int, depth: int) -> int:
     """Linear regions of a folding network, Pascanu et al. 2013, Theorem 2 in Section 5 (ReLU).
 
-    `depth` layers of ``2 n_0`` units: ``2^((depth - 1) n_0) sum_{i <= n_0} C(2 n_0, i)``. What that
-    construction reaches, in activation and in linear regions, not the maximum.
+    `depth` layers of ``2 n_0`` units: ``2^((depth - 1) n_0) sum_{i <= n_0} C(2 n_0, i)``. The
+    number of activation and of linear regions of that construction, not the maximum.
 
     Raises
     ------
@@ -260,8 +260,8 @@ def montufar2014_lower(n_in: int, widths: Iterable[int]) -> int:
     """Linear regions that a construction reaches, Montufar et al. 2014, Theorem 4 (ReLU).
 
     ``prod_{l < L} floor(n_l / n_0)^n_0 * sum_{i <= n_0} C(n_L, i)``; never smaller than
-    ``pascanu2013_lower``. With ``n_L = n_0`` it is a number of activation regions: those in which
-    units of the last layer are closed join to fewer linear regions in the known construction.
+    ``pascanu2013_lower``. With ``n_L = n_0`` it counts activation regions: those in which units of
+    the last layer are inactive join to fewer linear regions in the known construction.
 
     Raises
     ------

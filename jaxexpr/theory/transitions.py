@@ -8,7 +8,7 @@ function              about                                           holds for
 ====================  ==============================================  ===================
 line_transitions      E[transitions] of the first layer on a segment  piecewise linear
 circle_transitions    the same on an arc of a circle around 0         piecewise linear
-raghu_transitions     their growth by a layer, an order and no bound  hard-tanh, saturated
+raghu_transitions     their growth by a layer, not a bound            hard-tanh, saturated
 ====================  ==============================================  ===================
 """
 
@@ -45,7 +45,7 @@ def line_transitions(
 ) -> Array:
     """Expected transitions of the first layer on the segment from x0 to x1, exactly.
 
-    A unit is affine along the segment, so it crosses a level c at most once: just when its values
+    A unit is affine along the segment, so it crosses a level c at most once: exactly if its values
     at the two ends, which are jointly Gaussian, lie on different sides of c. For c = 0 that has
     probability ``angle(u0, u1) / pi``, ``u = (sigma_w x / sqrt(n), sigma_b)``; for other levels it
     is an integral of one variable (Owen's T function).
@@ -78,10 +78,10 @@ def line_transitions(
     w = np.asarray(checks.non_negative("sigma_w", sigma_w), np.float64) ** 2 / ends[0].size
     b = np.asarray(checks.non_negative("sigma_b", sigma_b), np.float64) ** 2
     width = checks.integer("width", width)
-    # Norms and angle of the two vectors u, by the half angle: right for near directions too.
+    # Norms and angle of the two vectors u, by the half angle: accurate for near directions, too.
     norm0, norm1 = (np.sqrt(w * (x @ x) + b) for x in ends)
-    some = (norm0 > 0) & (norm1 > 0)
-    a0, a1 = np.where(some, norm0, 1.0), np.where(some, norm1, 1.0)
+    both_nonzero = (norm0 > 0) & (norm1 > 0)
+    a0, a1 = np.where(both_nonzero, norm0, 1.0), np.where(both_nonzero, norm1, 1.0)
     square = [
         sum(w * (p / a0 + sign * q / a1) ** 2 for p, q in zip(*ends, strict=True))
         + b * (1 / a0 + sign / a1) ** 2
@@ -89,16 +89,16 @@ def line_transitions(
     ]
     angle = 2 * np.arctan2(np.sqrt(square[0]), np.sqrt(square[1]))
     levels = _levels(activation)
-    total = sum(_apart(level, a0, a1, angle) for level in levels)
-    # From an end at which all units are 0, a level on one side of 0 is crossed by one tail.
+    total = sum(_crossing_probability(level, a0, a1, angle) for level in levels)
+    # If all units are 0 at one end, they cross a level with the probability of one tail.
     size = np.maximum(norm0, norm1)
     size = np.where(size > 0, size, 1.0)
     tail = sum(special.erfc(abs(c) / (np.sqrt(2) * size)) / 2 for c in levels if c)
     from_zero = (norm0 > 0) ^ (norm1 > 0)
-    return width * np.where(some, total, np.where(from_zero, tail, 0.0))
+    return width * np.where(both_nonzero, total, np.where(from_zero, tail, 0.0))
 
 
-def _apart(level: float, s0: Array, s1: Array, angle: Array) -> Array:
+def _crossing_probability(level: float, s0: Array, s1: Array, angle: Array) -> Array:
     """Probability that two zero-mean normals of this angle lie on different sides of `level`."""
     from scipy.special import owens_t
 
@@ -133,9 +133,14 @@ def circle_transitions(
 
     Parameters
     ----------
-    radius, angle : of the arc; the angle in radians.
+    radius, angle : radius and angle of the arc; the angle in radians.
     n_in : dimension of the input.
     sigma_w, sigma_b, width, activation : as for ``line_transitions``; arrays broadcast.
+
+    Raises
+    ------
+    ValueError
+        for a smooth activation, negative numbers, or sizes that are no integers >= 1.
 
     Examples
     --------
@@ -156,9 +161,14 @@ def circle_transitions(
 def raghu_transitions(sigma_w: ArrayLike, sigma_b: ArrayLike, width: int) -> Array:
     """Growth of the number of transitions by one layer: Raghu et al. 2017, Theorem 4.
 
-    ``k (1 - (2/pi) arctan(sqrt(k (1 + sigma_b^2 / sigma_w^2))))`` for hard-tanh networks of which
-    all units are saturated unless in transition: an order statement under that assumption, *no
-    bound*. Arrays broadcast.
+    ``k (1 - (2/pi) arctan(sqrt(k (1 + sigma_b^2 / sigma_w^2))))`` for hard-tanh networks in which
+    all units are saturated except during transitions: an order of growth under that assumption,
+    *not a bound*. Arrays broadcast.
+
+    Raises
+    ------
+    ValueError
+        for negative scales, or a width that is no integer >= 1.
 
     Examples
     --------

@@ -77,8 +77,8 @@ def plane(
     >>> rng = np.random.default_rng(0)
     >>> params = [(rng.normal(size=(2, 8)), rng.normal(size=8)) for _ in range(1)]
     >>> partition = plane(params, [0, 0], [1, 0], [0, 1], half_width=100.0)
-    >>> partition.counts.tolist(), len(partition.polygons)  # 8 lines in general position: 1 + 8 +
-    28 ([37], 37)
+    >>> partition.counts.tolist(), len(partition.polygons)  # 8 generic lines: 1 + 8 + 28
+    ([37], 37)
     >>> bool(np.isclose(partition.areas.sum(), 200.0**2))
     True
     """

@@ -68,8 +68,9 @@ def linear_regions(
     >>> partition = plane([(W, b)], [0, 0], [1, 0], [0, 1])
     >>> partition.count, linear_regions(partition).count
     (4, 4)
-    >>> linear_regions(partition, (np.array([[1.0], [-1.0], [1.0]]), np.zeros(1))).count  # x +
-    relu(y) 2
+    >>> output = np.array([[1.0], [-1.0], [1.0]]), np.zeros(1)  # x + relu(y)
+    >>> linear_regions(partition, output).count
+    2
     """
     if not isinstance(partition, Plane):
         raise ValueError(f"partition={checks.shown(partition)}: give what plane returned")
