@@ -304,7 +304,7 @@ def raghu_sharp(
 def turning_share(curve: Curve) -> float:
     """The share of a curve's length that is orthogonal to the position, by 4000 tangents.
 
-    The constant of Raghu et al. 2017, Theorem 1: their bound is on the component orthogonal to the
+    The constant of Raghu et al. 2017, Theorem 3: their bound is on the component orthogonal to the
     position, so E[length of layer d] is at least ``turning_share * length`` times the product of
     ``raghu_lower``. 1 on a circle around 0, 0 on a ray from it.
 
