@@ -21,7 +21,7 @@ PACKAGES = (
 )
 # These receive what a user gave from functions that are explained, and check it themselves.
 VALIDATE = {
-    *("validate_network", "checked", "plan", "kernel.<locals>.one", "distinct_patterns"),
+    *("validate_network", "checked", "plan", "kernel.<locals>.f", "distinct_patterns"),
     *("Estimate.__init__", "Estimate.of", "Estimate.from_moments"),
     *("Estimate.__sub__", "Estimate.interval", "error_bar", "observations", "Bar.__init__"),
 }

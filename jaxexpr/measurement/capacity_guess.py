@@ -1,6 +1,6 @@
-"""How many pieces to expect: sizes of arrays, of which no number depends.
+"""Initial guesses of the number of pieces: they set the sizes of arrays and affect no result.
 
-The one file of the estimators that asks ``theory``.
+This is the only file of the estimators that imports ``theory``.
 """
 
 from __future__ import annotations
@@ -19,46 +19,52 @@ from jaxexpr.exact.along_curves.capacity import Capacity
 from jaxexpr.networks import Network
 from jaxexpr.theory.mean_field import length_map, mean_field_growth
 
-POINTS = 16  # of a segment at which crossings are guessed
-SPREAD = 0.08  # margin of the guess, for each layer below
-ROW_ARRAYS = 8  # arrays of the size of a segment's image that are alive at a time
-MARGIN = 1.3  # of the capacity guessed for the mean of many arcs, the fullest of which must fit
+POINTS = 16  # points of each segment at which the rate of crossings is evaluated
+SPREAD = 0.08  # relative margin of the guess, for each layer below
+ROW_ARRAYS = 8  # arrays of the size of a segment's image that are alive at the same time
+MARGIN = 1.3  # factor on the guess for the mean arc: the arc with the most crossings must fit
 
 
 def weight_bytes(net: Network) -> float:
-    """Memory for the weights of all layers."""
+    """Memory for the weights of all layers, in bytes."""
     weights = sum(a * b for a, b in zip(net.widths, net.widths[1:], strict=False))
     return float(np.dtype(net.dtype).itemsize * weights)
 
 
 def initial_capacity(net: Network, curve: Curve, *, counted: bool = False) -> Capacity:
-    """The capacity to begin with; `counted` if nothing but crossings is asked for."""
-    cut = []
+    """Return the capacity of the first attempt.
+
+    counted : whether all probes only count crossings.
+    """
+    spans = []
     depth = net.depth - (counted and net.depth > 1)
     for run in net.runs():
-        # Every block is a compilation; a long run in one block has the capacity of its last layer.
-        most = max(-(-net.depth // capacity.MAX_BLOCKS), 1 if counted else 2)
-        end = min(run.first + run.layers, depth)
-        cut += [(low, min(most, end - low)) for low in range(run.first, end, most)]
-    levels = len(net.activation.breakpoints or ())
-    count = segments.count(curve)
-    with jax.ensure_compile_time_eval():  # numbers that are known, though the caller traces
-        shares = _shares(net, curve, count)
-    blocks = capacity.guess(cut, net.widths[1:], levels, count, shares)
-    return Capacity(blocks, row_bytes(net, 1 if curve.kind in segments.STRAIGHT else 3), count)
+        # Each block is compiled separately, and its layers share the capacity of the last one.
+        max_layers = max(-(-net.depth // capacity.MAX_BLOCKS), 1 if counted else 2)
+        stop = min(run.first + run.layers, depth)
+        starts = range(run.first, stop, max_layers)
+        spans += [(first, min(max_layers, stop - first)) for first in starts]
+    breakpoint_count = len(net.activation.breakpoints or ())
+    segment_count = segments.count(curve)
+    with jax.ensure_compile_time_eval():  # concrete values, even inside a caller's trace
+        shares = _shares(net, curve, segment_count)
+    blocks = capacity.guess(spans, net.widths[1:], breakpoint_count, segment_count, shares)
+    numbers = 1 if curve.kind in segments.STRAIGHT else 3
+    return Capacity(blocks, row_bytes(net, numbers), segment_count)
 
 
 def row_bytes(net: Network, numbers: int) -> float:
-    """Memory for one row of one segment, which holds so many `numbers` for each unit."""
+    """Memory for one row of one segment, in bytes, with `numbers` values for each unit."""
     return float(np.dtype(net.dtype).itemsize * ROW_ARRAYS * numbers * max(net.widths))
 
 
 def _shares(net: Network, curve: Curve, count: int) -> list[float] | None:
-    """How often a unit of each layer crosses its breakpoints on one segment, about.
+    """Approximate crossings of breakpoints per unit on one segment, for each layer.
 
-    As if weights and biases were Gaussian, and from layer to layer as distances grow in wide
-    layers, but for homogeneous activations, which scale breakpoints too. ``None`` where that is not
-    known: infinite lines, sweeps, and arrays that a caller's transformation traces.
+    Weights and biases are treated as Gaussian. From layer to layer the number grows as distances
+    do in wide layers; for homogeneous activations it stays constant, because breakpoints scale
+    with the image. ``None`` where it is unknown: infinite lines, sweeps, and arrays traced by a
+    caller's transformation.
     """
     spec = net.layer(0)
     leaves = (*jax.tree.leaves(net), *curve.arrays)
@@ -68,26 +74,30 @@ def _shares(net: Network, curve: Curve, count: int) -> list[float] | None:
     t = jnp.asarray(np.linspace(low, high, POINTS * count + 1))
     points = np.asarray(curve.astype(t.dtype).points(t), np.float64)
     w, b = (float(np.asarray(law.std)) for law in (spec.weights, spec.biases))
-    u = np.concatenate([points * w / math.sqrt(net.widths[0]), np.full((len(t), 1), b)], axis=1)
-    size = np.linalg.norm(u, axis=1)
-    if not (size > 0).all():
+    scaled = points * w / math.sqrt(net.widths[0])
+    augmented = np.concatenate([scaled, np.full((len(t), 1), b)], axis=1)
+    norms = np.linalg.norm(augmented, axis=1)
+    if not (norms > 0).all():
         return None
-    u = u / size[:, None]
-    angle = 2 * np.arcsin(np.minimum(np.linalg.norm(np.diff(u, axis=0), axis=1) / 2, 1))
-    total = np.zeros_like(angle)
+    augmented = augmented / norms[:, None]
+    angle = 2 * np.arcsin(np.minimum(np.linalg.norm(np.diff(augmented, axis=0), axis=1) / 2, 1))
+    crossings = np.zeros_like(angle)
     for level in net.activation.breakpoints or ():
-        # Turning on the sphere, and moving away from it.
-        tail = np.array([math.erf(abs(level) / (math.sqrt(2) * s)) for s in size])
-        middle = (size[1:] + size[:-1]) / 2
-        total += angle / math.pi * np.exp(-((level / middle) ** 2) / 2) + np.abs(np.diff(tail)) / 2
-    share = float(total.reshape(count, POINTS).sum(axis=1).max())
-    # Networks differ the more the deeper they are, and the fullest must fit.
-    spread = spreading(net, float(np.mean(points**2)))
-    return [share * more * (1 + SPREAD * i) for i, more in enumerate(spread)]
+        # Crossings by the rotation of (x, bias), and by the change of its norm.
+        below_level = np.array([math.erf(abs(level) / (math.sqrt(2) * s)) for s in norms])
+        mean_norms = (norms[1:] + norms[:-1]) / 2
+        by_rotation = angle / math.pi * np.exp(-((level / mean_norms) ** 2) / 2)
+        crossings += by_rotation + np.abs(np.diff(below_level)) / 2
+    per_unit = float(crossings.reshape(count, POINTS).sum(axis=1).max())
+    # Networks vary more the deeper they are, and the one with the most crossings must fit.
+    factors = relative_rates(net, float(np.mean(points**2)))
+    return [per_unit * factor * (1 + SPREAD * i) for i, factor in enumerate(factors)]
 
 
-def spreading(net: Network, moment: float, first: int = 0) -> list[float]:
-    """How much more often the units of each layer cross a level than those of layer `first`, about.
+def relative_rates(net: Network, moment: float, first: int = 0) -> list[float]:
+    """Approximate rates at which units cross a level, relative to the layer with index `first`.
+
+    One factor for that layer and each layer above it.
 
     moment : ``|x|^2 / n_in`` of the input.
     """
@@ -99,40 +109,46 @@ def spreading(net: Network, moment: float, first: int = 0) -> list[float]:
 
 
 def shares_moving(net: Network, layer: int, moment: float) -> list[float]:
-    """How often a unit crosses its breakpoints on a quarter turn of the weights of `layer`, about.
+    """Approximate crossings of breakpoints per unit on a quarter turn of the weights of a layer.
 
-    Of that layer and of each above it.
+    One number for that layer and each layer above it.
+
+    layer : index of the layer, from 0.
+    moment : ``|x|^2 / n_in`` of the input.
     """
-    here = moment
-    for below in range(layer + 1):
-        w, b = (float(np.asarray(law.std)) for law in net.layer(below))
-        moving = w**2 * here
-        q = moving + b**2
-        here = float(length_map(q, 1.0, 0.0, net.activation))
-    size = max(q, 1e-30)
-    rate = sum(math.exp(-(c**2) / (2 * size)) for c in net.activation.breakpoints or ())
-    share = MARGIN * rate * math.sqrt(moving / size) / 2
-    return [share * more for more in spreading(net, moment, layer)]
+    second_moment = moment
+    for index in range(layer + 1):
+        w, b = (float(np.asarray(law.std)) for law in net.layer(index))
+        from_weights = w**2 * second_moment
+        q = from_weights + b**2
+        second_moment = float(length_map(q, 1.0, 0.0, net.activation))
+    variance = max(q, 1e-30)
+    rate = sum(math.exp(-(c**2) / (2 * variance)) for c in net.activation.breakpoints or ())
+    per_unit = MARGIN * rate * math.sqrt(from_weights / variance) / 2
+    return [per_unit * factor for factor in relative_rates(net, moment, layer)]
 
 
 def enlarged(
     sizes: Capacity, required: Int[np.ndarray, "*networks depth 2"], net: Network, budget: float
 ) -> Capacity | None:
-    """More capacity for what was required, ``(..., depth, 2)``; ``None`` if there was enough."""
+    """Return a capacity that holds what was required; ``None`` if `sizes` already does.
+
+    required : new rows and rows of each layer, ``(..., depth, 2)``.
+    """
     if not sizes.overflowed(required).any():
         return None
-    worst = required.reshape(-1, *required.shape[-2:]).max(axis=0)
-    worst = worst[: sum(block.layers for block in sizes.blocks)]
-    if sizes.in_parts:  # it overflowed at one point, however short the part
-        return sizes._replace(blocks=capacity.raised(sizes.blocks, worst))
-    return in_memory(sizes._replace(blocks=capacity.grown(sizes.blocks, worst)), net, budget)
+    largest = required.reshape(-1, *required.shape[-2:]).max(axis=0)
+    largest = largest[: sum(block.layers for block in sizes.blocks)]
+    if sizes.in_parts:  # a single point overflowed: shorter parts would too
+        return sizes._replace(blocks=capacity.raised(sizes.blocks, largest))
+    return in_memory(sizes._replace(blocks=capacity.grown(sizes.blocks, largest)), net, budget)
 
 
 def in_memory(sizes: Capacity, net: Network, budget: float) -> Capacity:
-    """The capacity; or that for parts of the curve, where the memory holds no more."""
+    """Return `sizes`, or a capacity for parts of the curve where they exceed `budget` bytes."""
     if sizes.in_parts or sizes.bytes <= budget:
         return sizes
-    held = weight_bytes(net)
-    cut = sizes._replace(in_parts=True, held_bytes=held if 2 * held <= budget else 0.0)
-    rows = max(int((budget - cut.held_bytes) / cut.row_bytes), capacity.MIN_ROWS)
-    return cut._replace(blocks=capacity.shortened(cut.blocks, rows))
+    weights = weight_bytes(net)
+    partial = sizes._replace(in_parts=True, held_bytes=weights if 2 * weights <= budget else 0.0)
+    rows = max(int((budget - partial.held_bytes) / partial.row_bytes), capacity.MIN_ROWS)
+    return partial._replace(blocks=capacity.shortened(partial.blocks, rows))

@@ -1,4 +1,4 @@
-"""Which grid would have been needed: exact counts held against finer and finer grids."""
+"""How fine a grid must be: exact counts compared with finer and finer grids."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from jaxexpr.curves import Curve
 from jaxexpr.measurement.single import measure
 from jaxexpr.params import Params
 
-FIRST = 129
+COARSEST = 129  # points of the first grid
 
 
 class GridNeeded(NamedTuple):
-    """What ``grid_needed`` found, layer by layer, each ``(depth,)``.
+    """Result of ``grid_needed``; arrays have one entry for each layer, ``(depth,)``.
 
     Attributes
     ----------
-    points : least number of points, out of 129, 257, 513, ..., from which on no finer grid that was
-        tried misses more than was allowed; 0 where the finest one still does.
-    missed : share of the transitions that the finest grid misses.
-    transitions : the exact number.
-    finest : points of the finest grid.
+    points : smallest number of points, out of 129, 257, 513, ..., such that this grid and all
+        finer ones that were tried miss at most `rtol` of the transitions; 0 where even the finest
+        grid misses more.
+    missed : fraction of the transitions that the finest grid misses.
+    transitions : the exact number of transitions.
+    finest : number of points of the finest grid that was tried.
     """
 
     points: Int[np.ndarray, "depth"]
@@ -44,18 +45,20 @@ def grid_needed(
     rtol: float = 0.01,
     max_points: int = 2**17 + 1,
 ) -> GridNeeded:
-    """Find how fine a grid must be to see the transitions of each layer of a network.
+    """Find how many grid points are needed to count the transitions of each layer.
 
     Parameters
     ----------
-    params, curve, activation : as for ``measure``; in float32 very fine grids count rounding.
-    rtol : share of the transitions that may be missed.
-    max_points : of the finest grid that is tried.
+    params, curve, activation : as for ``measure``; in float32, rounding adds
+        transitions on very fine grids.
+    rtol : fraction of the transitions that may be missed.
+    max_points : largest number of points of a grid that is tried.
 
     Raises
     ------
     ValueError
-        as ``measure``, for a smooth activation, and for `rtol` that is not above 0.
+        as ``measure``; for a smooth activation, for `rtol` that is not positive, and for
+        `max_points` below 129.
 
     Examples
     --------
@@ -65,14 +68,14 @@ def grid_needed(
     [129]
     """
     rtol = checks.positive("rtol", rtol)
-    most = checks.integer("max_points", max_points, minimum=FIRST)
+    max_points = checks.integer("max_points", max_points, minimum=COARSEST)
     options: dict[str, Any] = {"activation": activation, "probes": "transitions"}
     exact = measure(params, curve, method="exact", **options)["transitions"]
-    points, needed = FIRST, np.zeros(exact.shape, int)
+    points, needed = COARSEST, np.zeros(exact.shape, int)
     while True:
-        found = measure(params, curve, method="grid", points=points, **options)["transitions"]
-        missed = np.abs(found - exact) / np.maximum(exact, 1)
+        counted = measure(params, curve, method="grid", points=points, **options)["transitions"]
+        missed = np.abs(counted - exact) / np.maximum(exact, 1)
         needed = np.where(missed > rtol, 0, np.where(needed == 0, points, needed))
-        if needed.all() or 2 * points - 1 > most:
+        if needed.all() or 2 * points - 1 > max_points:
             return GridNeeded(needed, missed, exact, points)
         points = 2 * points - 1

@@ -1,8 +1,8 @@
-"""The exact method behind the probes: drawn networks along curves, with capacity that grows.
+"""Exact passes: values of the probes of one drawn network along a curve, without discretisation.
 
 Inside a compiled function all arrays have fixed sizes, so a pass with ``method="exact"`` carries
-the capacity it was compiled with. What a network requires is returned; the runner enlarges the
-capacity and measures it again.
+the capacity it is compiled with. It also returns the sizes that the network required; if they
+exceed the capacity, the runner enlarges it and measures the network again.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from jaxexpr.exact.along_curves.capacity import Capacity
 from jaxexpr.exact.along_curves.solve import count_levels
 from jaxexpr.networks import LayerSpec, Network
 
-# The number of each probe, or level: value and exponent, each ``(depth,)``.
-Found = dict[str | float, tuple[Float[Array, "depth"], Int[Array, "depth"]]]
+# From the name of a probe, or a level, to its value and exponent, each ``(depth,)``.
+Values = dict[str | float, tuple[Float[Array, "depth"], Int[Array, "depth"]]]
 Index = Int[Array, ""] | int
 
 
@@ -37,15 +37,16 @@ def measured(
     curve: Curve,
     sizes: Capacity,
     levels: tuple[float, ...] = (),
-) -> tuple[Found, Int[Array, "depth"], Int[Array, "depth 2"]]:
+) -> tuple[Values, Int[Array, "depth"], Int[Array, "depth 2"]]:
     """Draw one network and measure a curve exactly.
 
-    levels : others than the activation's breakpoints, whose crossings are counted too.
+    levels : levels besides the activation's breakpoints whose crossings are counted.
 
     Returns
     -------
-    ``numbers`` of all exact probes; pieces on which the image below a layer does not move,
-    ``(depth,)``; and new rows and rows that each layer required, ``(depth, 2)``.
+    the values of all exact probes, from ``numbers``; the number of pieces on which the image below
+    each layer does not move, ``(depth,)``; and the new rows and rows that each layer required,
+    ``(depth, 2)``.
     """
     dtype = jnp.dtype(net.dtype)
     seed = prng.seed(key)
@@ -61,26 +62,26 @@ def measured(
         if sizes.held_bytes:
             slices, draw = lax.map(draw, slices), lambda pair: pair
         layers.append((slices, draw))
-    begun = spread(segments.begin(curve, 1, dtype), seed, net)
+    whole_segments = spread(segments.begin(curve, 1, dtype), seed, net)
 
-    def through(segment: segments.Segment) -> traverse.SegmentResult:
+    def segment_result(segment: segments.Segment) -> traverse.SegmentResult:
         observe = count_levels(levels)
         return traverse.through(segment, layers, net.activation, sizes.blocks, observe)
 
     if sizes.in_parts:
-        results = traverse.in_parts(through, begun, sizes.blocks)
+        results = traverse.in_parts(segment_result, whole_segments, sizes.blocks)
     else:
-        results = traverse.over(through, begun, 1)
+        results = traverse.over(segment_result, whole_segments, 1)
     totals, _ = traverse.total(results)
     counts = traverse.level_totals(results.extra) if levels else ()
-    found = numbers(totals, jnp.sum(results.start), counts, levels)
-    return found, totals.still, results.required.max(axis=0)
+    values = numbers(totals, jnp.sum(results.start), counts, levels)
+    return values, totals.still, results.required.max(axis=0)
 
 
 def drawing(
     seed: prng.Seed, fan_in: int, fan_out: int, dtype: jnp.dtype
 ) -> Callable[[tuple[Index, LayerSpec]], tuple[Array, Array]]:
-    """Return what draws ``(W, b)`` of a layer from its number and its laws."""
+    """Return a function that draws ``(W, b)`` of a layer from its index, from 0, and its laws."""
 
     def draw(
         item: tuple[Index, LayerSpec],
@@ -98,40 +99,40 @@ def numbers(
     start: Float[Array, ""],
     counts: Any = (),
     levels: tuple[float, ...] = (),
-) -> Found:
-    """Return ``{probe: (value, exponent)}``, each ``(depth,)``; the number is value 2**exponent.
+) -> Values:
+    """Return ``{probe: (value, exponent)}``, each ``(depth,)``; the number is value * 2**exponent.
 
-    NaN, length included, from the layer on in which values overflow.
+    All values are NaN from the first layer on in which a number overflows.
 
     start : length of the curve itself.
-    counts : crossings of the `levels`, ``(depth, m)``; their keys are the levels.
+    counts : crossings of the `levels`, ``(depth, m)``; each level is a key of the result.
     """
-    one = totals
-    dtype = one.length.dtype
-    plain = jnp.zeros_like(one.exponent)
-    below = jnp.concatenate([jnp.reshape(start, (1,)), one.length[:-1]])
-    shift = one.exponent - jnp.concatenate([plain[:1], one.exponent[:-1]])
-    sound = jnp.isfinite(one.length)
-    log = _log(one.length) + one.exponent.astype(dtype) * np.asarray(math.log(2), dtype)
-    found: Found = {
-        "length": (one.length, one.exponent),
-        "log_length": (log, plain),
-        "length_ratio": (_over(one.length, below) * power_of_two(shift, dtype), plain),
-        "growth": (_over(one.growth, one.share), plain),
-        "growth_squared": (_over(one.squared, one.share), plain),
-        "log_growth": (_over(one.log, one.survives), plain),
-        "transitions": (one.crossings.astype(dtype), plain),
-        "pieces": (one.pieces.astype(dtype), plain),
-        "patterns": (one.pieces.astype(dtype), plain),
-        "network_transitions": (jnp.cumsum(one.crossings).astype(dtype), plain),
+    dtype = totals.length.dtype
+    zeros = jnp.zeros_like(totals.exponent)
+    length_below = jnp.concatenate([jnp.reshape(start, (1,)), totals.length[:-1]])
+    shift = totals.exponent - jnp.concatenate([zeros[:1], totals.exponent[:-1]])
+    finite = jnp.isfinite(totals.length)
+    log_2 = np.asarray(math.log(2), dtype)
+    log = _log_or_nan(totals.length) + totals.exponent.astype(dtype) * log_2
+    values: Values = {
+        "length": (totals.length, totals.exponent),
+        "log_length": (log, zeros),
+        "length_ratio": (_ratio(totals.length, length_below) * power_of_two(shift, dtype), zeros),
+        "growth": (_ratio(totals.growth, totals.share), zeros),
+        "growth_squared": (_ratio(totals.squared, totals.share), zeros),
+        "log_growth": (_ratio(totals.log, totals.survives), zeros),
+        "transitions": (totals.crossings.astype(dtype), zeros),
+        "pieces": (totals.pieces.astype(dtype), zeros),
+        "patterns": (totals.pieces.astype(dtype), zeros),
+        "network_transitions": (jnp.cumsum(totals.crossings).astype(dtype), zeros),
     }
-    found |= {level: (counts[:, i].astype(dtype), plain) for i, level in enumerate(levels)}
-    return {name: (jnp.where(sound, v, jnp.nan), e) for name, (v, e) in found.items()}
+    values |= {level: (counts[:, i].astype(dtype), zeros) for i, level in enumerate(levels)}
+    return {name: (jnp.where(finite, v, jnp.nan), e) for name, (v, e) in values.items()}
 
 
-def _over(a: Float[Array, "depth"], b: Float[Array, "depth"]) -> Float[Array, "depth"]:
+def _ratio(a: Float[Array, "depth"], b: Float[Array, "depth"]) -> Float[Array, "depth"]:
     return jnp.where(b > 0, a / jnp.where(b > 0, b, 1), jnp.nan)
 
 
-def _log(a: Float[Array, "depth"]) -> Float[Array, "depth"]:
+def _log_or_nan(a: Float[Array, "depth"]) -> Float[Array, "depth"]:
     return jnp.where(a > 0, jnp.log(jnp.where(a > 0, a, 1)), jnp.nan)

@@ -1,4 +1,4 @@
-"""Images of a curve in the layers of one network, and in two dimensions, for pictures."""
+"""Images of a curve in the layers of one network, and their projection onto a plane, for plots."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from jaxexpr.params import Params
 
 
 class Projection(NamedTuple):
-    """Points in their own principal plane.
+    """Points projected onto their first two principal axes.
 
     Attributes
     ----------
-    points : ``(n, 2)``, float64, about their mean.
-    share : of the variance of all coordinates that the two keep, 0 to 1; 1 of points in a plane.
+    points : ``(n, 2)``, float64, relative to their mean.
+    share : fraction of the total variance that lies along these two axes, from 0 to 1; it is 1 for
+        points in a plane.
     """
 
     points: Float[np.ndarray, "n 2"]
@@ -36,36 +37,36 @@ class Projection(NamedTuple):
 
 @explained
 def project(points: ArrayLike) -> Projection:
-    """Project points on the two directions of largest variance.
+    """Project points onto the two directions of largest variance.
 
-    Raghu et al. 2017 show a circle's image so, layer by layer (figure 3).
+    Raghu et al. 2017 (figure 3) plot the image of a circle in each layer in this way.
 
     Parameters
     ----------
-    points : ``(n, k)``, such as one layer's image from ``trajectory``; at least two, k >= 2.
+    points : ``(n, k)``, such as one layer's image from ``trajectory``; n >= 2 and k >= 2.
 
     Raises
     ------
     ValueError
-        for points of another shape, NaN or infinite ones.
+        for an array of another shape, and for NaN or infinite entries.
 
     Examples
     --------
     >>> corners = np.array([[0.0, 0, 0], [2, 0, 0], [2, 1, 0], [0, 1, 0]])
-    >>> found = project(corners)
-    >>> found.points.shape, round(found.share, 12)
+    >>> projection = project(corners)
+    >>> projection.points.shape, round(projection.share, 12)
     ((4, 2), 1.0)
     """
-    found = np.asarray(checks.numeric("points", points), np.float64)
-    if found.ndim != 2 or min(found.shape) < 2:
+    array = np.asarray(checks.numeric("points", points), np.float64)
+    if array.ndim != 2 or min(array.shape) < 2:
         raise ValueError(
-            f"points has shape {found.shape}: give (n, k), two or more points of two or more "
+            f"points has shape {array.shape}: give (n, k), two or more points of two or more "
             "coordinates"
         )
-    centred = found - found.mean(axis=0)
-    _, sizes, axes = np.linalg.svd(centred, full_matrices=False)
-    everything = float(np.sum(sizes**2))
-    share = float(np.sum(sizes[:2] ** 2)) / everything if everything else 1.0
+    centred = array - array.mean(axis=0)
+    _, singular_values, axes = np.linalg.svd(centred, full_matrices=False)
+    total = float(np.sum(singular_values**2))
+    share = float(np.sum(singular_values[:2] ** 2)) / total if total else 1.0
     return Projection(centred @ axes[:2].T, share)
 
 
@@ -78,23 +79,23 @@ def trajectory(
     net: Network | None = None,
     points: int = 1001,
 ) -> list[Shaped[np.ndarray, "{points} ..."]]:
-    """Return the curve's image in every layer of one network, for pictures.
+    """Return the curve's image in every layer of one network, for plots.
 
     Parameters
     ----------
     params, curve, activation, net : as for ``measure``.
-    points : equally spaced in the curve's parameter, both ends among them.
+    points : number of points, equally spaced in the curve's parameter, both end points included.
 
     Returns
     -------
-    The curve itself, ``(points,)`` and the shape of an input, then the pre-activations of each
-    layer, ``(points, width)``; of a convolution ``(points, height, width, channels)``, and of a
-    pool its values. NumPy arrays in the precision of `params`.
+    The points of the curve itself, ``(points, *input_shape)``, then the pre-activations of each
+    layer: ``(points, width)``, or ``(points, height, width, channels)`` for a convolution. For a
+    pool its output is returned. NumPy arrays in the precision of `params`.
 
     Raises
     ------
     ValueError
-        as ``measure``, and for an infinite line and fewer than two points.
+        as ``measure``; for an infinite line, and for fewer than two points.
 
     Examples
     --------
@@ -109,7 +110,7 @@ def trajectory(
     if curve.whole:
         raise ValueError("curve is an infinite line, which has no last point: give a segment")
     ops = [PlacedDense(*np.shape(w)) for w, _ in params] if net is None else net.ops
-    left = list(params)
+    remaining = list(params)
     with precision(dtype):
         curve = curve.astype(dtype)
         z = curve.points(jnp.asarray(nodes.parameters(curve), dtype))
@@ -119,7 +120,7 @@ def trajectory(
             if isinstance(op, PlacedPool):
                 h = z = op.pooled(z, op.winners(z))
             else:
-                weights, biases = (jnp.asarray(x).astype(dtype) for x in left.pop(0))
+                weights, biases = (jnp.asarray(x).astype(dtype) for x in remaining.pop(0))
                 h = op.product(weights.reshape(op.fan_in, op.outputs))(z) + op.spread(biases)[None]
                 z = phi(h)
             images.append(np.asarray(h).reshape(nodes.count, *op.shape))

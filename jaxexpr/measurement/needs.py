@@ -1,7 +1,8 @@
-"""What each probe and each method needs of network and curve, and what is said where it lacks.
+"""Requirements of probes and methods on network and curve, and the messages where they fail.
 
-A need is a function of a ``Case`` that returns ``None``, or why the case cannot be measured and
-what to do instead. The tables at the end say which probe and which method has which needs.
+A requirement ("need") is a function of a ``Case``. It returns ``None`` if the case can be measured,
+else a message: why not, and what to do instead. The tables at the end list the requirements of each
+probe and of each method.
 """
 
 from __future__ import annotations
@@ -17,22 +18,24 @@ from jaxexpr.exact.along_curves.supported import exact_curve
 from jaxexpr.networks import Network
 from jaxexpr.probes.base import Probe
 
-# For these an exact pass need not know the last layer's image.
+# An exact pass with these probes alone does not compute the image in the last layer.
 COUNTS = ("transitions", "network_transitions")
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One probe, measured in one way.
+    """One probe measured by one method.
 
     Attributes
     ----------
-    probe, method : as asked for.
-    kind : of nodes, or ``"exact"``; count : how many nodes.
-    points : as asked for, or ``None``.
-    activation, curve : of what is measured; connected : whether all layers are fully connected.
-    drawn : the random network; ``None`` of parameters that are given.
-    traced : whether parameters are traced by a transformation of JAX.
+    probe, method : as requested by the user.
+    kind : kind of nodes (``"tangent"`` or ``"grid"``), or ``"exact"``.
+    count : number of nodes.
+    points : number of points requested by the user, or ``None``.
+    activation, curve : activation of the network, and the curve through it.
+    connected : whether all layers are fully connected.
+    drawn : the random network; ``None`` for given parameters.
+    traced : whether the parameters are traced by a transformation of JAX.
     """
 
     probe: Probe
@@ -51,11 +54,11 @@ Need = Callable[[Case], str | None]
 
 
 def counts(probe: Probe) -> bool:
-    """Whether the probe counts what an infinite line has too."""
+    """Whether the probe is a count, which is finite on an infinite line too."""
     return probe.name in (*COUNTS, "pieces", "patterns") or bool(probe.levels)
 
 
-def _breakpoints(case: Case) -> str | None:
+def _has_breakpoints(case: Case) -> str | None:
     if case.activation.breakpoints is not None:
         return None
     return (
@@ -65,8 +68,8 @@ def _breakpoints(case: Case) -> str | None:
     )
 
 
-def _no_points(case: Case) -> str | None:
-    """A count that has no grid takes no number of points."""
+def _no_points_if_exact(case: Case) -> str | None:
+    """Refuse a number of points for a probe that is counted exactly."""
     counted = case.probe.nodes == ("exact",) or (case.curve.whole and counts(case.probe))
     if not counted or case.method != "auto" or case.points is None:
         return None
@@ -77,7 +80,7 @@ def _no_points(case: Case) -> str | None:
     )
 
 
-def _a_method_of_the_probe(case: Case) -> str | None:
+def _method_measures_probe(case: Case) -> str | None:
     if case.kind in case.probe.nodes:
         return None
     return (
@@ -86,7 +89,7 @@ def _a_method_of_the_probe(case: Case) -> str | None:
     )
 
 
-def _pieces(case: Case) -> str | None:
+def _has_pieces(case: Case) -> str | None:
     if case.activation.breakpoints is not None:
         return None
     others = " or ".join(f"method={kind!r}" for kind in case.probe.nodes if kind != "exact")
@@ -96,7 +99,7 @@ def _pieces(case: Case) -> str | None:
     )
 
 
-def _connected(case: Case) -> str | None:
+def _fully_connected(case: Case) -> str | None:
     if case.connected:
         return None
     return (
@@ -105,7 +108,7 @@ def _connected(case: Case) -> str | None:
     )
 
 
-def _curve_with_pieces(case: Case) -> str | None:
+def _curve_has_pieces(case: Case) -> str | None:
     exact_curve("curve", case.curve)  # raises
     return None
 
@@ -154,11 +157,11 @@ def _two_points(case: Case) -> str | None:
     )
 
 
-def _units_by_themselves(case: Case) -> str | None:
+def _independent_units(case: Case) -> str | None:
     if case.connected:
         return None
     return (
-        "method='gram' draws independent units, which the places of a convolution are not: use "
+        "method='gram' draws independent units, but the units of a convolution share weights: use "
         "method='tangent' or 'grid'"
     )
 
@@ -179,39 +182,44 @@ def _gaussian_layers(case: Case) -> str | None:
             f"probes names {case.probe.name!r}, a mean over random layers, and params are given: "
             "use 'transitions', or estimate with a network of random weights"
         )
-    what, instead = f"probe {case.probe.name!r}", "ask for 'transitions'"
-    return _not_gaussian(case, what, "weights", instead) or _not_gaussian(
-        case, what, "biases", instead
+    subject, instead = f"probe {case.probe.name!r}", "ask for 'transitions'"
+    return _not_gaussian(case, subject, "weights", instead) or _not_gaussian(
+        case, subject, "biases", instead
     )
 
 
-def _not_gaussian(case: Case, what: str, side: str, instead: str) -> str | None:
-    """What is said of laws that are not dense Gaussian; biases may be zero."""
+def _not_gaussian(case: Case, subject: str, side: str, instead: str) -> str | None:
+    """Return a message if a law is not dense Gaussian; biases may also be zero.
+
+    subject : the method or probe that needs Gaussian laws.
+    side : ``"weights"`` or ``"biases"``.
+    instead : what to use instead.
+    """
     kinds = (laws.Gaussian,) if side == "weights" else (laws.Gaussian, laws.Zero)
     for index, law in enumerate(getattr(case.drawn, side, ())):
         if not isinstance(law, kinds):
             return (
-                f"{what} needs dense Gaussian {side} and {side}[{index}] is {checks.shown(law)}: "
-                f"{instead}"
+                f"{subject} needs dense Gaussian {side} and {side}[{index}] is "
+                f"{checks.shown(law)}: {instead}"
             )
     return None
 
 
-OF_ALL: tuple[Need, ...] = (_no_points, _a_method_of_the_probe)
-OF_PROBES: dict[str, tuple[Need, ...]] = {
-    "transitions": (_breakpoints,),
-    "network_transitions": (_breakpoints,),
-    "pieces": (_breakpoints,),
-    "patterns": (_breakpoints,),
-    "layer_patterns": (_breakpoints,),
-    "expected_transitions": (_breakpoints,),
+NEEDS_OF_ALL: tuple[Need, ...] = (_no_points_if_exact, _method_measures_probe)
+NEEDS_OF_PROBES: dict[str, tuple[Need, ...]] = {
+    "transitions": (_has_breakpoints,),
+    "network_transitions": (_has_breakpoints,),
+    "pieces": (_has_breakpoints,),
+    "patterns": (_has_breakpoints,),
+    "layer_patterns": (_has_breakpoints,),
+    "expected_transitions": (_has_breakpoints,),
 }
-OF_EXPECTATIONS: tuple[Need, ...] = (_gaussian_layers,)
-OF_KINDS: dict[str, tuple[Need, ...]] = {
+NEEDS_OF_EXPECTATIONS: tuple[Need, ...] = (_gaussian_layers,)
+NEEDS_OF_KINDS: dict[str, tuple[Need, ...]] = {
     "exact": (
-        _pieces,
-        _connected,
-        _curve_with_pieces,
+        _has_pieces,
+        _fully_connected,
+        _curve_has_pieces,
         _straight_for_patterns,
         _finite_unless_counted,
         _not_traced,
@@ -219,14 +227,19 @@ OF_KINDS: dict[str, tuple[Need, ...]] = {
     "tangent": (_finite_curve,),
     "grid": (_finite_curve, _two_points),
 }
-OF_GRAM: tuple[Need, ...] = (_drawn, _units_by_themselves, _gaussian_weights)
+NEEDS_OF_GRAM: tuple[Need, ...] = (_drawn, _independent_units, _gaussian_weights)
 
 
 def refusal(case: Case) -> str | None:
-    """Why a probe cannot be measured so, and what to do instead; ``None`` if it can be."""
-    needs = [*OF_PROBES.get(case.probe.name, ()), *OF_ALL, *OF_KINDS.get(case.kind, ())]
+    """Return why a case cannot be measured and what to do instead; ``None`` if it can be."""
+    needs = [
+        *NEEDS_OF_PROBES.get(case.probe.name, ()),
+        *NEEDS_OF_ALL,
+        *NEEDS_OF_KINDS.get(case.kind, ()),
+    ]
     if case.probe.gaussian:
-        needs += OF_EXPECTATIONS
+        needs += NEEDS_OF_EXPECTATIONS
     if case.method == "gram":
-        needs += OF_GRAM
-    return next((said for said in (need(case) for need in needs) if said is not None), None)
+        needs += NEEDS_OF_GRAM
+    messages = (need(case) for need in needs)
+    return next((message for message in messages if message is not None), None)

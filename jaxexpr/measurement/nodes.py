@@ -1,4 +1,4 @@
-"""Where along a curve a network is looked at."""
+"""Nodes: the parameters at which a curve is evaluated."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from jaxexpr.curves import Curve
 
 @dataclasses.dataclass(frozen=True)
 class Nodes:
-    """Where a curve is looked at: parameters, and the share of the curve each one stands for.
+    """Nodes of a curve: their parameters, and the share of the domain that each represents.
 
     ``Nodes("tangent", m)`` are the m midpoints of equal parts of the domain, with tangents;
-    ``Nodes("grid", m)`` are m equally spaced points, both end points among them, joined by
-    straight segments.
+    ``Nodes("grid", m)`` are m equally spaced points, both end points included, joined by straight
+    segments.
     """
 
     kind: str
@@ -31,25 +31,25 @@ class Nodes:
             return np.linspace(low, high, self.count)
         return low + (np.arange(self.count) + 0.5) * (high - low) / self.count
 
-    def shares(self) -> Float[np.ndarray, "pieces"]:
-        """Share of the domain of each tangent, or of each segment; the sum is 1."""
+    def shares(self) -> Float[np.ndarray, "segments"]:
+        """Share of the domain for each tangent, or for each segment of a grid; the sum is 1."""
         count = self.count - 1 if self.kind == "grid" else self.count
         return np.full(count, 1.0 / count)
 
-    def coarser_shares(self) -> Float[np.ndarray, "fewer"]:
-        """Shares of the nodes that ``thin`` keeps."""
+    def coarser_shares(self) -> Float[np.ndarray, "thinned"]:
+        """Shares of the domain for the nodes that ``thin`` selects."""
         if self.kind == "grid":
             return np.diff([*range(0, self.count - 1, 2), self.count - 1]) / (self.count - 1)
-        kept = max(self.count // 3, 1)
-        shares = np.full(kept, 3.0 / self.count)
+        count = max(self.count // 3, 1)
+        shares = np.full(count, 3.0 / self.count)
         shares[-1] += 1 - shares.sum()
         return shares
 
-    def thin(self, rows: Shaped[Array, "m *k"]) -> Shaped[Array, "fewer *k"]:
-        """Keep fewer of the nodes' rows.
+    def thin(self, rows: Shaped[Array, "m *k"]) -> Shaped[Array, "thinned *k"]:
+        """Select the rows of a coarser set of nodes.
 
-        Every third tangent stands for its neighbours as well (the midpoints of parts three times
-        as long); of a grid every second point is kept, and the last.
+        Of tangents, every third one: it is the midpoint of a part three times as long. Of a grid,
+        every second point and the last one.
         """
         if self.kind == "grid":
             even = rows[::2]
@@ -61,14 +61,20 @@ class Nodes:
         span: float,
         points: Float[Array, "m k"],
         tangents: Float[Array, "m k"] | None,
-    ) -> tuple[Float[Array, "pieces"], Float[Array, "fewer"]]:
-        """Length of each piece of a curve's image, and of each piece between thinned nodes."""
+    ) -> tuple[Float[Array, "segments"], Float[Array, "thinned"]]:
+        """Lengths of the segments of a curve's image: at all nodes, and at the thinned ones.
+
+        Parameters
+        ----------
+        span : length of the domain.
+        points, tangents : of the image at all nodes; a grid has no tangents.
+        """
         if tangents is None:
             ends = self.thin(points)
             return norms(points[1:] - points[:-1]), norms(ends[1:] - ends[:-1])
         speeds = norms(tangents)
-        fine, rough = (np.asarray(s * span, speeds.dtype) for s in self._both_shares())
-        return speeds * fine, self.thin(speeds) * rough
-
-    def _both_shares(self) -> tuple[Float[np.ndarray, "pieces"], Float[np.ndarray, "fewer"]]:
-        return self.shares(), self.coarser_shares()
+        fine, coarse = (
+            np.asarray(shares * span, speeds.dtype)
+            for shares in (self.shares(), self.coarser_shares())
+        )
+        return speeds * fine, self.thin(speeds) * coarse

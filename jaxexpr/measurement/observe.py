@@ -1,4 +1,4 @@
-"""Passes over one drawn network -> what is observed of its probes."""
+"""Run the passes of one drawn network and collect the values of the probes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Observation(NamedTuple):
 
     Attributes
     ----------
-    number : its value, in units of a power of two.
-    coarser : how far the value moves at fewer nodes (coarser less fine, same units); NaN where
-        that is not known, 0 where there is no discretisation.
-    left_out : segments without a length below the layer.
-    finite : whether the image of the curve is finite there. NaN where it is finite means that the
-        network has no such number; elsewhere that it overflowed.
+    number : its value, as a multiple of a power of two.
+    coarser : value at fewer nodes minus value at all nodes, with the same exponent; NaN where it is
+        unknown, 0 where there is no discretisation.
+    left_out : number of segments whose image below the layer has length 0.
+    finite : whether the image of the curve is finite. Where it is, a NaN means that the quantity
+        does not exist in this network; elsewhere, that a value overflowed.
     """
 
     number: Number
@@ -39,23 +39,23 @@ class Observation(NamedTuple):
 
     @staticmethod
     def of(value: ArrayLike, coarser: float = jnp.nan) -> Observation:
-        """An array of which nothing but its values is known."""
+        """Wrap an array of finite values for which no segment was left out."""
         value = jnp.asarray(value)
         if not jnp.issubdtype(value.dtype, jnp.floating):
             value = value.astype(jnp.result_type(float))
         number = Number(value, jnp.zeros(value.shape, jnp.int32))
-        known = jnp.ones(value.shape, bool)
-        return Observation(number, jnp.full_like(value, coarser), jnp.zeros_like(value), known)
+        finite = jnp.ones(value.shape, bool)
+        return Observation(number, jnp.full_like(value, coarser), jnp.zeros_like(value), finite)
 
 
 class Observed(NamedTuple):
-    """All that is observed in one network.
+    """All observations of one network.
 
     Attributes
     ----------
     numbers : ``{name: Observation}``.
-    required : how large the arrays should have been; whatever the task that planned them compares
-        it with.
+    required : the array sizes that the network required, in the form in which its task compares
+        them with the planned ones.
     """
 
     numbers: dict[str, Observation]
@@ -67,91 +67,101 @@ def probe_names(passes: tuple[Pass, ...]) -> list[str]:
     return [probe.name for item in passes for probe in item.probes]
 
 
-def observe_layer(item: Pass, layer: Layer, fewer: Layer | None) -> dict[str, Observation]:
-    """All that one pass keeps of a layer; of probes with a last step what that step takes."""
-    nothing_left = left_out(layer).value
+def observe_layer(item: Pass, layer: Layer, coarse_layer: Layer | None) -> dict[str, Observation]:
+    """Evaluate the probes of a pass in one layer.
+
+    For a probe with a ``finish`` step the observation holds the input of that step.
+
+    coarse_layer : the layer at fewer nodes, if there are enough to thin out.
+    """
+    left_out_count = left_out(layer).value
     finite = jnp.isfinite(jnp.sum(layer.segments))
     if layer.dz is not None:
         finite = finite & jnp.isfinite(jnp.max(jnp.abs(layer.z)))
-    # Counts and means of an image that holds NaN would look like numbers.
-    lost = jnp.isnan(jnp.sum(layer.segments))
+    # Counts and means of an image that contains NaN would otherwise look valid.
+    has_nan = jnp.isnan(jnp.sum(layer.segments))
     observed = {}
     for probe in item.probes:
         number = probe(layer)
         coarser: Any = None
         if probe.finish is None:
-            number = number._replace(value=jnp.where(lost, jnp.nan, number.value))
-            rough = jnp.full_like(number.value, jnp.nan) if fewer is None else probe(fewer).value
-            coarser = rough - number.value
-        elif fewer is not None:
-            coarser = probe(fewer).value
-        observed[probe.name] = Observation(number, coarser, nothing_left, finite)
+            number = number._replace(value=jnp.where(has_nan, jnp.nan, number.value))
+            coarse_value = (
+                jnp.full_like(number.value, jnp.nan)
+                if coarse_layer is None
+                else probe(coarse_layer).value
+            )
+            coarser = coarse_value - number.value
+        elif coarse_layer is not None:
+            coarser = probe(coarse_layer).value
+        observed[probe.name] = Observation(number, coarser, left_out_count, finite)
     return observed
 
 
-def finished(item: Pass, observed: dict[str, Observation]) -> dict[str, Observation]:
-    """What ``observe_layer`` found in all layers, stacked, after the probes' last steps.
+def apply_finish(item: Pass, observed: dict[str, Observation]) -> dict[str, Observation]:
+    """Apply the ``finish`` steps of probes to the stacked results of ``observe_layer``.
 
-    Numbers that span layers come from it in the precision of the others, and NaN from the first
-    layer on whose image is not finite.
+    Such a step may combine layers. Its results are cast to the precision of the other numbers, and
+    are NaN from the first layer on whose image is not finite.
     """
     for probe in item.probes:
         if probe.finish is None:
             continue
-        raw, rough, nothing_left, finite = observed[probe.name]
+        unfinished, coarse, left_out_count, finite = observed[probe.name]
         finite = jnp.cumsum(~finite) == 0
 
-        dtype = nothing_left.dtype
-        value = jnp.where(finite, probe.finish(raw.value).astype(dtype), jnp.nan)
+        dtype = left_out_count.dtype
+        value = jnp.where(finite, probe.finish(unfinished.value).astype(dtype), jnp.nan)
         coarser = jnp.full_like(value, jnp.nan)
-        if rough is not None:
-            coarser = probe.finish(rough).astype(dtype) - value
+        if coarse is not None:
+            coarser = probe.finish(coarse).astype(dtype) - value
         number = Number(value, jnp.zeros(value.shape, jnp.int32))
-        observed[probe.name] = Observation(number, coarser, nothing_left, finite)
+        observed[probe.name] = Observation(number, coarser, left_out_count, finite)
     return observed
 
 
 def observe(net: Network, key: Key[Array, ""], curve: Curve, passes: tuple[Pass, ...]) -> Observed:
-    """Send the curve through one network, pass by pass, and gather what the probes find.
+    """Run all passes of the curve through one network and collect the observations.
 
-    Arrays are ``(depth,)``; ``required`` is ``(depth, 2)`` of an exact pass, as ``exact_pass.
-    measured`` returns it, and nothing where there is none.
+    Arrays are ``(depth,)``. ``required`` is ``(depth, 2)``, as ``exact_pass.measured`` returns it,
+    or empty if no pass is exact.
     """
     numbers: dict[str, Observation] = {}
     required: Any = ()
     for item in passes:
         if item.method == "exact":
-            found, required = _observe_exactly(net, key, curve, item)
-            numbers |= found
+            observations, required = _observe_exactly(net, key, curve, item)
+            numbers |= observations
             continue
-        look = functools.partial(observe_layer, item)
-        numbers |= finished(item, propagate(net, key, curve, item.nodes, look, gram=item.gram))
+        observer = functools.partial(observe_layer, item)
+        layers = propagate(net, key, curve, item.nodes, observer, gram=item.gram)
+        numbers |= apply_finish(item, layers)
     return Observed(numbers, required)
 
 
 def _observe_exactly(
     net: Network, key: Key[Array, ""], curve: Curve, item: Pass
 ) -> tuple[dict[str, Observation], Int[Array, "depth 2"]]:
-    """The observations of an exact pass, and the capacity that it required."""
+    """Return the observations of an exact pass and the capacity that it required."""
     assert item.capacity is not None
     numbers, still, required = measured(net, key, curve, item.capacity, item.levels)
     finite = jnp.isfinite(numbers["length"][0])
     observed = {}
     for probe in item.probes:
         number = exact_number(probe, numbers)
-        nothing_left = still.astype(number.value.dtype)
+        left_out_count = still.astype(number.value.dtype)
         observed[probe.name] = Observation(
-            number, jnp.zeros_like(number.value), nothing_left, finite
+            number, jnp.zeros_like(number.value), left_out_count, finite
         )
     return observed, required
 
 
-def where_it_fits(observed: Observed, passes: tuple[Pass, ...]) -> dict[str, Number]:
-    """The numbers of one network, NaN of an exact pass whose arrays were too small.
+def nan_where_overflowed(observed: Observed, passes: tuple[Pass, ...]) -> dict[str, Number]:
+    """Return the numbers of one network; NaN for an exact pass whose arrays were too small.
 
-    For a caller's own function, in which nobody can give more.
+    Used inside compiled functions of the caller, where the capacity cannot be enlarged.
     """
-    numbers = {name: one.number for name, one in observed.numbers.items()}
+    numbers = {name: observation.number for name, observation in observed.numbers.items()}
     for item in passes:
         if item.capacity is not None:
             overflowed = item.capacity.overflowed(observed.required)
@@ -162,7 +172,7 @@ def where_it_fits(observed: Observed, passes: tuple[Pass, ...]) -> dict[str, Num
 
 
 def exact_number(probe: Probe, numbers: Mapping[Any, Any]) -> Number:
-    """The number of a probe, out of what ``exact_pass.numbers`` returns."""
+    """Return the number of a probe from the result of ``exact_pass.numbers``."""
     if not probe.levels:
         return Number(*numbers[probe.name])
     total = sum(numbers[level][0] for level in probe.levels)

@@ -1,7 +1,7 @@
-"""Which probes are measured how: passes of a curve through a network.
+"""Plans: which probes are measured by which method, in which passes through a network.
 
-``plan`` turns probes, a method and a number of points into passes: trips of the curve through the
-network, each of one kind, that measure the probes between them.
+``plan`` turns probes, a method and a number of points into passes. A pass sends the curve through
+the network once, at one kind of nodes, and measures some of the probes.
 """
 
 from __future__ import annotations
@@ -32,9 +32,14 @@ LENGTHS = ("length", "length_ratio", "log_length")  # of the whole curve
 
 @dataclasses.dataclass(frozen=True)
 class Pass:
-    """One trip of the curve through the network: its nodes, and what is measured.
+    """One pass of the curve through the network: its nodes and its probes.
 
-    capacity : of an exact pass, the sizes of its arrays.
+    Attributes
+    ----------
+    nodes : where the curve is evaluated.
+    gram : whether pre-activations are drawn instead of weights (``method="gram"``).
+    probes : the probes that this pass measures.
+    capacity : sizes of the arrays of an exact pass; ``None`` for other passes.
     """
 
     nodes: Nodes
@@ -49,23 +54,23 @@ class Pass:
 
     @property
     def counted(self) -> bool:
-        """Whether nothing but crossings is asked for."""
+        """Whether all probes only count crossings."""
         return all(probe.name in COUNTS or probe.levels for probe in self.probes)
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """Levels, other than the activation's breakpoints, whose crossings are counted."""
+        """Levels besides the activation's breakpoints whose crossings are counted."""
         return tuple(sorted({level for probe in self.probes for level in probe.levels}))
 
     def finer(self) -> Pass:
-        """The pass at nodes twice as close."""
-        grid = 1 if self.nodes.kind == "grid" else 0
-        count = 2 * (self.nodes.count - grid) + grid
+        """Return the same pass with nodes twice as dense."""
+        end_point = 1 if self.nodes.kind == "grid" else 0
+        count = 2 * (self.nodes.count - end_point) + end_point
         return dataclasses.replace(self, nodes=Nodes(self.nodes.kind, count))
 
 
 def as_probes(value: object) -> tuple[Probe, ...]:
-    """Return the probes of these names (or probes themselves).
+    """Return the probes with these names; items that are probes already stay as they are.
 
     Raises
     ------
@@ -73,27 +78,27 @@ def as_probes(value: object) -> tuple[Probe, ...]:
         for an unknown name, a repeated one, or none at all.
     """
     items = (value,) if isinstance(value, str | Probe) else value
-    unnamed = [x for x in (items if isinstance(items, tuple | list) else [items]) if callable(x)]
-    plain = [x for x in unnamed if not isinstance(x, Probe)]
-    if plain:
+    listed = items if isinstance(items, tuple | list) else [items]
+    functions = [x for x in listed if callable(x) and not isinstance(x, Probe)]
+    if functions:
         raise ValueError(
-            f"probes={checks.shown(plain[0])} is a plain function: decorate it with "
+            f"probes={checks.shown(functions[0])} is a plain function: decorate it with "
             "@probe(degree=0) if scaling the image leaves its number alone, degree=1 for a length"
         )
     if not isinstance(items, tuple | list):
         raise ValueError(
             f"probes={checks.shown(value)}: name one of {', '.join(NAMES)}, or several"
         )
-    found = tuple(
+    probes = tuple(
         item if isinstance(item, Probe) else NAMES[checks.one_of("probes", item, NAMES)]
         for item in items
     )
-    names = [item.name for item in found]
-    if not found:
+    names = [item.name for item in probes]
+    if not probes:
         raise ValueError(f"probes={value!r} is empty: name at least one of {', '.join(NAMES)}")
     if len(set(names)) < len(names):
         raise ValueError(f"probes={checks.shown(names)} names one twice: give each once")
-    return found
+    return probes
 
 
 def plan(
@@ -110,26 +115,27 @@ def plan(
 ) -> tuple[Pass, ...]:
     """Choose the passes that measure `probes`.
 
-    ``"auto"`` takes for each probe the first kind of nodes of its own list: tangents for growth and
-    norms (30 midpoints), exact pieces for transitions and pieces (a grid of 1001 points for the
-    transitions of a curve that has no exact pieces), a grid for angles. Lengths, their ratios and
-    their logarithms are taken from exact pieces too where the network and the curve have them and
-    `exact_lengths` allows it, else from tangents (30; 300 for ratios and logarithms). Probes of one
-    kind share a pass, at the largest number of points that one of them takes.
+    ``"auto"`` uses the first kind of nodes that each probe lists: tangents for growth and norms (30
+    midpoints), exact pieces for transitions and pieces (a grid of 1001 points for the transitions
+    of a curve without exact pieces), a grid for angles. Lengths, their ratios and their logarithms
+    are measured on exact pieces too if the network and the curve have them and `exact_lengths` is
+    True, else at tangents (30; 300 for ratios and logarithms). Probes at the same kind of nodes
+    share a pass, with the largest number of points that one of them needs.
 
     Parameters
     ----------
-    connected : whether all layers are fully connected: only such networks have exact passes.
-    drawn : the random network; ``None`` of parameters that are given.
-    traced : whether parameters are traced, which exact passes cannot take.
+    exact_lengths : whether ``"auto"`` may measure lengths on exact pieces.
+    connected : whether all layers are fully connected; only such networks have exact passes.
+    drawn : the random network; ``None`` for given parameters.
+    traced : whether the parameters are traced, which exact passes do not support.
 
     Raises
     ------
     ValueError
-        for an unknown method or probe, a probe that the method cannot measure, too few points,
-        transitions of a smooth activation, and a curve that the method cannot measure.
+        for an unknown method or probe, a probe or a curve that the method cannot measure, too few
+        points, and transitions of a smooth activation.
     """
-    chosen = as_probes(probes)
+    requested = as_probes(probes)
     checks.one_of("method", method, METHODS)
     if method == "exact" and points is not None:
         raise ValueError(f"points={checks.shown(points)} with method='exact': leave points out")
@@ -137,16 +143,18 @@ def plan(
         checks.integer("points", points, minimum=2 if method == "grid" else 1)
     has_exact = connected and activation.piecewise_linear and has_pieces(curve)
     groups: dict[str, list[Case]] = {}
-    for probe in chosen:
-        free = has_exact and (method, points) == ("auto", None)
-        kind = _kind_of(probe, method, curve, exact=free, lengths=exact_lengths)
+    for probe in requested:
+        allow_exact = has_exact and (method, points) == ("auto", None)
+        kind = _kind_of_nodes(
+            probe, method, curve, allow_exact=allow_exact, exact_lengths=exact_lengths
+        )
         count = 0
         if kind != "exact" and kind in probe.nodes:
             count = probe.points[probe.nodes.index(kind)] if points is None else points
         case = Case(probe, method, kind, count, points, activation, curve, connected, drawn, traced)
-        why = refusal(case)
-        if why is not None:
-            raise ValueError(why)
+        message = refusal(case)
+        if message is not None:
+            raise ValueError(message)
         groups.setdefault(kind, []).append(case)
     return tuple(
         Pass(
@@ -158,16 +166,23 @@ def plan(
     )
 
 
-def _kind_of(probe: Probe, method: str, curve: Curve, *, exact: bool, lengths: bool) -> str:
-    """The kind of nodes, or ``"exact"``, at which a probe is measured.
+def _kind_of_nodes(
+    probe: Probe, method: str, curve: Curve, *, allow_exact: bool, exact_lengths: bool
+) -> str:
+    """Return the kind of nodes at which a probe is measured, or ``"exact"``.
 
-    exact : whether exact pieces may be taken unasked; lengths : those of lengths too.
+    allow_exact : whether an exact pass may be chosen by default.
+    exact_lengths : whether that includes lengths.
     """
     if method in ("exact", "tangent", "grid"):
         return method
-    if exact and probe.nodes[0] == "exact" and (probe.name != "patterns" or curve.kind == "line"):
+    if (
+        allow_exact
+        and probe.nodes[0] == "exact"
+        and (probe.name != "patterns" or curve.kind == "line")
+    ):
         return "exact"
-    if exact and lengths and probe.name in LENGTHS and not curve.whole:
+    if allow_exact and exact_lengths and probe.name in LENGTHS and not curve.whole:
         return "exact"
     if probe.nodes == ("exact",):
         return "exact" if method == "auto" else method
@@ -182,7 +197,20 @@ def validate_network(
     *,
     networks: bool = False,
 ) -> tuple[Params, Curve, activations.Activation, str]:
-    """Check networks that are given, and a curve through them, as ``params.validate`` does."""
+    """Check given parameters and a curve as ``params.validate`` does; against `net` if given.
+
+    networks : whether the arrays may have a leading axis, with one entry for each network.
+
+    Returns
+    -------
+    the parameters, the curve, the activation and the name of the precision.
+
+    Raises
+    ------
+    ValueError
+        as ``params.validate``; if `net` is not a network or has other shapes, and for an
+        `activation` beside `net`.
+    """
     if net is None:
         phi = "relu" if activation is None else activation
         return validate(params, curve, phi, networks=networks)
@@ -208,9 +236,15 @@ def checked(
     *,
     grows: bool = False,
 ) -> tuple[Curve, tuple[Pass, ...]]:
-    """Check what a measurement is made of, and plan its passes.
+    """Check the arguments of a measurement and plan its passes.
 
-    grows : whether somebody enlarges the capacity for a network of more pieces than were expected.
+    grows : whether the caller enlarges the capacity for networks that overflow it.
+
+    Raises
+    ------
+    ValueError
+        for a `net` that is not a random network, a curve of another space or one that the precision
+        of `net` cannot represent, and as ``plan``.
     """
     if not isinstance(net, Network):
         raise ValueError(
@@ -222,7 +256,7 @@ def checked(
         curve = fitting("net.widths[0]", net.widths[0], as_curve("curve", curve))
     else:
         curve = fitting("net.input_shape", net.input_shape, as_curve("curve", curve))
-    _distinct_in(net.dtype, curve)
+    _check_precision(net.dtype, curve)
     passes = plan(
         probes,
         method,
@@ -241,8 +275,8 @@ def checked(
     )
 
 
-def _distinct_in(dtype: str, curve: Curve) -> None:
-    """Refuse a curve that the precision cannot hold, or whose ends it cannot tell apart."""
+def _check_precision(dtype: str, curve: Curve) -> None:
+    """Refuse a curve that overflows in `dtype`, or a line whose end points are equal in it."""
     for array in curve.arrays:
         checks.held("curve", array, dtype)
     if curve.kind == "line" and not any(checks.is_traced(a) for a in curve.arrays):

@@ -1,7 +1,7 @@
 """One network, one curve: pure kernels.
 
-``kernel`` draws the network from its key, ``measure`` takes its parameters. Neither batches: the
-runner (``ensemble.runner``) and the caller's own ``vmap`` do that.
+``kernel`` draws the network from a key, ``measure`` takes parameters. Batches are the business of
+the runner (``ensemble.runner``) and of the caller's ``vmap``.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from jaxexpr.exact.along_curves.traverse import Totals
 from jaxexpr.measurement import exact_pass
 from jaxexpr.measurement.observe import (
     Observation,
+    apply_finish,
     exact_number,
-    finished,
+    nan_where_overflowed,
     observe,
     observe_layer,
     probe_names,
-    where_it_fits,
 )
 from jaxexpr.measurement.plan import Pass, Probes, checked, plan, validate_network
 from jaxexpr.measurement.propagation import propagate_params
@@ -55,24 +55,27 @@ def kernel(
 ) -> Callable[[Array], dict[str, Array]]:
     """Return ``f(key)``: draw one network, measure one curve in it.
 
-    ``f`` is pure and not jitted: use it inside your own jit, vmap, scan, remat and shard_map, and
-    under grad: with respect to the scales in the laws, and the points of the curve. Derivatives
-    that do not exist are NaN: of counts; with respect to a density or the limit of
-    ``DiscreteUniform``; and, of a piecewise linear activation by tangents, with respect to all that
-    moves the states of units (biases, points of the curve, and scales unless the activation is
-    homogeneous and the biases are ``Zero()``): there use ``method="grid"`` or ``"exact"``.
+    ``f`` is pure and not jitted. Use it inside your own jit, vmap, scan, remat and shard_map, and
+    under grad with respect to the scales in the laws and the points of the curve. Derivatives that
+    do not exist are NaN:
+
+    - of counts;
+    - with respect to a density or the limit of ``DiscreteUniform``;
+    - at tangents, for a piecewise linear activation, with respect to all that changes the states of
+      units: biases, points of the curve, and scales unless the activation is homogeneous and the
+      biases are ``Zero()``. Use ``method="grid"`` or ``"exact"`` for these.
 
     Returns
     -------
-    f : from a key to ``{probe: sweep + (depth,)}`` in the precision of the network. NaN marks a
-        layer where this network has no such number (growth above a layer that is dead on the
-        whole curve). A length beyond the range of the precision is ``inf`` or 0: ask for
-        ``log_length`` in deep networks, or use ``estimate``, which keeps the exponent.
+    f : function of a key that returns ``{probe: sweep + (depth,)}`` in the precision of the
+        network. NaN marks a layer where the number does not exist in this network (growth above a
+        layer that is dead on the whole curve). A length outside the range of the precision is
+        ``inf`` or 0: use ``log_length`` in deep networks, or ``estimate``, which stores exponents.
 
     Raises
     ------
     ValueError
-        as ``estimate``; and when called, for float64 where ``jax_enable_x64`` is off.
+        as ``estimate``; and when ``f`` is called, for float64 if ``jax_enable_x64`` is off.
 
     Examples
     --------
@@ -84,25 +87,26 @@ def kernel(
     """
     curve, passes = checked(net, curve, probes, method, points)
 
-    def drawn(
+    def draw_and_measure(
         key: Key[Array, ""], net: Network, curve: Curve
     ) -> dict[str, Float[Array, "*sweep depth"]]:
-        def measured(net: Network) -> dict[str, Number]:
-            numbers = where_it_fits(observe(net, key, curve, passes), passes)
+        def measure_cell(net: Network) -> dict[str, Number]:
+            numbers = nan_where_overflowed(observe(net, key, curve, passes), passes)
             return _differentiable(numbers, passes, net, curve)
 
-        return {name: _plain_number(number) for name, number in over_sweep(measured)(net).items()}
+        numbers = over_sweep(measure_cell)(net)
+        return {name: _plain_number(number) for name, number in numbers.items()}
 
-    def one(key: Key[Array, ""]) -> dict[str, Float[Array, "*sweep depth"]]:
+    def f(key: Key[Array, ""]) -> dict[str, Float[Array, "*sweep depth"]]:
         checks.random_key("key", key)
         if net.dtype == "float64" and not double_enabled():
             raise ValueError(
                 "net has dtype='float64' but jax_enable_x64 is off here: switch it on, or use "
                 "estimate or measure, which do so themselves"
             )
-        return on_any_mesh(drawn, key, net, curve)
+        return on_any_mesh(draw_and_measure, key, net, curve)
 
-    return one
+    return f
 
 
 @explained
@@ -120,29 +124,29 @@ def measure(
 
     Parameters
     ----------
-    params : ``(W, b)`` of each hidden layer, W ``(fan_in, fan_out)``, b ``(fan_out,)``. NumPy
-        float64 is computed in float64 whatever JAX's global flag says, JAX arrays in their own
-        precision. A sequence of such pairs, as from ``MLP.init``. Or many networks, with a leading
-        axis in every array, as from ``vmap`` of it and from ``training.Fit``.
+    params : sequence of pairs ``(W, b)``, one for each hidden layer, with W ``(fan_in, fan_out)``
+        and b ``(fan_out,)``, as ``MLP.init`` returns it. For many networks every array has a
+        leading axis, as from ``vmap`` of ``init`` or in ``training.Fit``. NumPy float64 arrays are
+        computed in float64 whatever JAX's global flag says, JAX arrays in their own precision.
     activation : a name or an ``Activation``; ReLU by default.
-    net : in place of `activation`, a network whose layers the parameters are of: a ``ConvNet``, or
-        any other whose activation they have. No more of it is used.
-    curve, probes, method, points : as for ``estimate``; ``method="gram"`` draws networks and is
-        refused.
+    net : instead of `activation`, the network that the parameters belong to. It is required for a
+        ``ConvNet``. Only its shapes, layers and activation are used, not its laws.
+    curve, probes, method, points : as for ``estimate``, except ``method="gram"``, which draws
+        networks.
 
     Returns
     -------
-    ``{probe: (depth,)}``, of many networks ``(E, depth)``; NumPy float64 (JAX arrays if `params` is
-    traced). NaN where a network has no such number (growth above a layer that is dead on the whole
-    curve). Derivatives with respect to parameters and points of the curve are those of
-    ``method="grid"``; by tangents they are NaN unless the activation is smooth, and those of counts
-    always are.
+    ``{probe: (depth,)}``, for many networks ``(E, depth)``; NumPy float64, or JAX arrays if
+    `params` is traced. NaN where the number does not exist in a network (growth above a layer that
+    is dead on the whole curve). Derivatives with respect to parameters and points of the curve
+    exist for ``method="grid"``. At tangents they are NaN unless the activation is smooth; those of
+    counts are always NaN.
 
     Raises
     ------
     ValueError
-        naming the layer, for shapes that do not chain, NaN or infinite entries, a curve of
-        another space; for an activation beside a network; and as ``estimate``.
+        naming the layer, for shapes that do not chain, for NaN or infinite entries, and for a curve
+        of another space; for both an activation and a network; and as ``estimate``.
 
     Examples
     --------
@@ -169,23 +173,24 @@ def measure(
     exact = [item for item in passes if item.method == "exact"]
     if traced:
 
-        def seen(params: Params, curve: Curve) -> dict[str, Float[Array, "*networks depth"]]:
-            numbers = (_measured_each if many else _measured)(params, curve, phi, passes, ops)
+        def measure_traced(
+            params: Params, curve: Curve
+        ) -> dict[str, Float[Array, "*networks depth"]]:
+            numbers = _measure_params(params, curve, phi, passes, ops, many)
             numbers = _differentiable(numbers, passes, params, curve)
             return {name: _plain_number(number) for name, number in numbers.items()}
 
-        return on_any_mesh(seen, params, curve)
+        return on_any_mesh(measure_traced, params, curve)
     with precision(dtype):
         params = jax.tree.map(lambda x: jnp.asarray(x).astype(dtype), params)
-        others = tuple(item for item in passes if item.method != "exact")
+        at_nodes = tuple(item for item in passes if item.method != "exact")
         numbers: dict[str, Number] = {}
-        if others:
-            compiled = _measured_each_jit if many else _measured_jit
-            numbers |= compiled(params, curve.astype(dtype), phi, others, ops)
+        if at_nodes:
+            numbers |= _measure_params_jit(params, curve.astype(dtype), phi, at_nodes, ops, many)
         if exact:
-            found = jax.tree.map(jnp.asarray, totals(params, curve, phi, dtype, exact[0].levels))
-            read = functools.partial(_exact_numbers, item=exact[0])
-            numbers |= (jax.vmap(read) if many else read)(*found)
+            results = jax.tree.map(jnp.asarray, totals(params, curve, phi, dtype, exact[0].levels))
+            to_numbers = functools.partial(_exact_numbers, item=exact[0])
+            numbers |= (jax.vmap(to_numbers) if many else to_numbers)(*results)
     numbers = {name: numbers[name] for name in probe_names(passes)}
     return {
         name: np.ldexp(np.asarray(n.value, np.float64), np.asarray(n.exponent))
@@ -193,52 +198,49 @@ def measure(
     }
 
 
-def _measured(
+def _measure_params(
     params: Params,
     curve: Curve,
     phi: activations.Activation,
     passes: tuple[Pass, ...],
-    ops: tuple[Any, ...] | None = None,
+    ops: tuple[Any, ...] | None,
+    many: bool,
 ) -> dict[str, Number]:
-    observed: dict[str, Observation] = {}
-    for item in passes:
-        look = functools.partial(observe_layer, item)
-        layers = propagate_params(params, phi, curve, item.nodes, look, ops)
-        observed |= finished(item, layers)
-    return {name: one.number for name, one in observed.items()}
+    """Run the passes in one given network, or in one after another along a leading axis.
+
+    many : whether the arrays in `params` have a leading axis, with one entry for each network.
+    """
+
+    def measure_one(params: Params) -> dict[str, Number]:
+        observed: dict[str, Observation] = {}
+        for item in passes:
+            observer = functools.partial(observe_layer, item)
+            layers = propagate_params(params, phi, curve, item.nodes, observer, ops)
+            observed |= apply_finish(item, layers)
+        return {name: observation.number for name, observation in observed.items()}
+
+    numbers: dict[str, Number] = lax.map(measure_one, params) if many else measure_one(params)
+    return numbers
 
 
-def _measured_each(
-    params: Params,
-    curve: Curve,
-    phi: activations.Activation,
-    passes: tuple[Pass, ...],
-    ops: tuple[Any, ...] | None = None,
-) -> dict[str, Number]:
-    """As ``_measured``, in one network after the other; leading axis of `params`."""
-    found: dict[str, Number] = lax.map(lambda own: _measured(own, curve, phi, passes, ops), params)
-    return found
-
-
-_measured_jit = jax.jit(_measured, static_argnums=(2, 3, 4))
-_measured_each_jit = jax.jit(_measured_each, static_argnums=(2, 3, 4))
+_measure_params_jit = jax.jit(_measure_params, static_argnums=(2, 3, 4, 5))
 
 
 def _exact_numbers(
-    told: Totals,
+    curve_totals: Totals,
     start: Float[Array, ""],
     counts: Int[Array, "depth m"] | tuple[()],
     item: Pass,
 ) -> dict[str, Number]:
-    """The numbers of an exact pass from what ``totals`` returned of one network."""
-    found = exact_pass.numbers(told, start, counts, item.levels)
-    return {probe.name: exact_number(probe, found) for probe in item.probes}
+    """Return the numbers of an exact pass, from the results of ``totals`` for one network."""
+    values = exact_pass.numbers(curve_totals, start, counts, item.levels)
+    return {probe.name: exact_number(probe, values) for probe in item.probes}
 
 
 def _differentiable(
     numbers: dict[str, Number], passes: tuple[Pass, ...], *causes: object
 ) -> dict[str, Number]:
-    """The same numbers; counts among them have no derivative with respect to `causes`."""
+    """Return the same numbers, with NaN derivatives of counts with respect to `causes`."""
     counts = {probe.name for item in passes for probe in item.probes if probe.counts}
     return {
         name: Number(without_derivative(number.value, causes), number.exponent)
@@ -249,7 +251,10 @@ def _differentiable(
 
 
 def _plain_number(number: Number) -> Float[Array, "..."]:
-    """The number itself, in its own precision; in two halves, since 2**exponent may not fit."""
+    """Return ``value * 2**exponent`` in the precision of the value.
+
+    It is multiplied in two steps, because ``2**exponent`` itself may overflow.
+    """
     dtype = number.value.dtype
     limit = int(np.finfo(dtype).maxexp) - 2
     half = jnp.clip(number.exponent // 2, -limit, limit)
