@@ -70,11 +70,11 @@ def test_calls_that_do_not_fit_are_explained():
     assert refused(lambda: plain(1)) == "plain() is called without key: give key=jax.random.key(0)"
     assert refused(lambda: plain(key=3)) == "plain() is called without first: give first=..."
     assert refused(lambda: plain(1, 2, second=4, key=3)) == (
-        "plain() is given second twice, by place and by name: give it once"
+        "plain() is given second twice, by position and by name: give it once"
     )
     assert refused(lambda: train(1, 2)) == (
-        "train() takes 1 arguments by place (engine) and is given 2, with 2: name the others, such "
-        "as batch="
+        "train() takes 1 positional arguments (engine) and is given 2, with 2: name the others, "
+        "such as batch="
     )
     assert refused(lambda: train(1, wheel=4)) == (
         "train() takes no argument wheel=4: there are none: give rails"

@@ -135,7 +135,7 @@ def test_a_function_is_called_with_numbers_at_most_ten_times_a_second(clock):
 
 
 def test_a_function_may_raise(tmp_path, monkeypatch):
-    monkeypatch.setattr(progress._Calls, "every", 1e9)  # at the end alone
+    monkeypatch.setattr(progress._Calls, "interval", 1e9)  # at the end alone
 
     def refuse(done, total, seconds):
         raise RuntimeError(f"{done} of {total}")
@@ -311,7 +311,7 @@ def test_steps_of_a_function_are_counted_with_those_that_it_calls(monkeypatch):
     # In parts each has its share of the segment.
     seen.clear()
     monkeypatch.setattr(progress, "SHOW_SECONDS", 0.0)
-    monkeypatch.setattr(progress._Calls, "every", 0.0)
+    monkeypatch.setattr(progress._Calls, "interval", 0.0)
     less = exact.pieces_of(fn, x0, x1, memory=64.0, progress=lambda *now: seen.append(now[0]))
     assert less.count == found.count
     assert seen[-1] == done[-1] and len(set(seen)) > 3
@@ -415,7 +415,7 @@ def test_a_target_is_looked_at_at_the_same_numbers_whatever_the_pace(monkeypatch
     monkeypatch.setattr(devices, "_STEP_SECONDS", 1e-6)  # one network a step
     options = {"key": KEY, "points": 5, "probes": "length", "target": 1e-4, "batch": 1}
     seen = []
-    monkeypatch.setattr(progress._Calls, "every", 0.0)
+    monkeypatch.setattr(progress._Calls, "interval", 0.0)
     estimate(NET, LINE, draws=200, **options, progress=lambda done, *_: seen.append(done))
     assert looks == [0, 64, 128, 192] and len(seen) > 100
     looks.clear()

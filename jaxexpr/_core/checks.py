@@ -1,6 +1,6 @@
-"""Checks of what a caller hands in: each failure names the argument, its value and the fix.
+"""Checks of arguments: each raises a ValueError that names the argument, its value and the fix.
 
-Traced values pass unchecked: under ``jit``, ``vmap`` or ``grad`` they have no value to look at.
+Traced values pass unchecked: under ``jit``, ``vmap`` or ``grad`` their entries are unknown.
 """
 
 from __future__ import annotations
@@ -24,32 +24,42 @@ def shown(value: object, limit: int = 60) -> str:
 
 
 def is_traced(value: object) -> bool:
-    """Whether `value` is a tracer, whose entries are not known yet."""
+    """Whether `value` is a tracer, whose entries are unknown."""
     return isinstance(value, jax.core.Tracer)
 
 
-def on_host(what: str, inside: str, *values: object) -> None:
-    """Refuse to go on inside jit, vmap or the like; `inside` says what to use there."""
-    # Inside jit whatever is made is traced; vmap and grad trace what depends on their arguments.
-    made = jax.tree.leaves((jax.numpy.zeros(()), values))
-    if any(is_traced(leaf) for leaf in made):
+def on_host(function: str, inside: str, *values: object) -> None:
+    """Refuse calls inside jit, vmap and other transformations.
+
+    function : name of the function that is called.
+    inside : what to use inside a transformation instead.
+    values : arguments of the function.
+    """
+    # Inside jit every new array is traced; vmap and grad trace what depends on their arguments.
+    leaves = jax.tree.leaves((jax.numpy.zeros(()), values))
+    if any(is_traced(leaf) for leaf in leaves):
         raise ValueError(
-            f"{what} is called inside jit, vmap, grad or scan and works on the host: call it "
+            f"{function} is called inside jit, vmap, grad or scan and works on the host: call it "
             f"outside, or use {inside} inside"
         )
 
 
-def concrete(name: str, value: object, what: str) -> None:
-    """Refuse arrays that are traced, anywhere in `value`; `what` says what is not done then."""
+def concrete(name: str, value: object, action: str) -> None:
+    """Refuse a pytree with traced arrays.
+
+    action : what is done on the host, as in "pieces are found".
+    """
     if any(is_traced(leaf) for leaf in jax.tree.leaves(value)):
-        raise ValueError(f"{name}: traced arrays; {what} on the host: call it outside jit and vmap")
+        raise ValueError(
+            f"{name}: traced arrays; {action} on the host: call it outside jit and vmap"
+        )
 
 
 def numeric(name: str, value: object) -> Any:
     """Return `value` if it is a real number or an array of finite real numbers.
 
-    JAX arrays and tracers come back as they are, everything else as a NumPy array.
-    Raises ValueError for text, None, complex numbers, ragged lists, NaN and infinity.
+    JAX arrays, tracers, ints and floats are returned unchanged, everything else as a NumPy array.
+    Refuses text, None, complex numbers, ragged lists, empty arrays, NaN and infinity.
     """
     if is_traced(value):
         return value
@@ -65,12 +75,12 @@ def numeric(name: str, value: object) -> Any:
         raise ValueError(
             f"{name}={shown(value)} is empty, of shape {array.shape}: give at least one number"
         )
-    bad = ~np.isfinite(array)
-    if bad.any():
-        where = tuple(int(i) for i in np.argwhere(bad)[0])
-        place = f" at index {where}" if where else ""
+    invalid = ~np.isfinite(array)
+    if invalid.any():
+        index = tuple(int(i) for i in np.argwhere(invalid)[0])
+        location = f" at index {index}" if index else ""
         raise ValueError(
-            f"{name} holds {array[where]}{place}: give finite numbers (clean the input first)"
+            f"{name} holds {array[index]}{location}: give finite numbers (clean the input first)"
         )
     return value if isinstance(value, jax.Array | int | float) else array
 
@@ -110,7 +120,7 @@ def sequence(name: str, value: Any) -> tuple[float, ...]:
 
 
 def path(name: str, value: object) -> Path:
-    """Return `value` as a path, if it is a text or a path."""
+    """Return `value` as a path, if it is a string or a path."""
     if not isinstance(value, str | os.PathLike) or not str(value):
         raise ValueError(f"{name}={shown(value)}: give a path, as a text or a pathlib.Path")
     return Path(value)
@@ -144,9 +154,9 @@ def one_of(name: str, value: object, allowed: Iterable[str]) -> str:
     if isinstance(value, str) and value in names:
         return value
     lower = {n.lower(): n for n in names}
-    near = difflib.get_close_matches(str(value).lower(), lower, n=1)
-    near = [lower[n] for n in near]
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    nearest = difflib.get_close_matches(str(value).lower(), lower, n=1)
+    nearest = [lower[n] for n in nearest]
+    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
     raise ValueError(f"{name}={shown(value)} is unknown: choose one of {', '.join(names)}{hint}")
 
 
@@ -167,14 +177,14 @@ def random_key(name: str, value: object) -> jax.Array:
 def floating(name: str, value: Any) -> str:
     """Return the name of a precision, ``"float32"`` or ``"float64"``."""
     try:
-        found = None if value is None else np.dtype(value).name
+        dtype_name = None if value is None else np.dtype(value).name
     except TypeError:
-        found = None
-    return one_of(name, value if found is None else found, ("float32", "float64"))
+        dtype_name = None
+    return one_of(name, value if dtype_name is None else dtype_name, ("float32", "float64"))
 
 
 def held(name: str, value: object, dtype: str) -> None:
-    """Refuse numbers that `dtype` turns into infinity or into 0."""
+    """Refuse numbers that overflow to infinity or underflow to 0 in `dtype`."""
     if is_traced(value):
         return
     array = np.asarray(value, np.float64)
@@ -189,7 +199,7 @@ def held(name: str, value: object, dtype: str) -> None:
 
 
 def network_sizes(n_in: object, widths: object) -> tuple[int, tuple[int, ...]]:
-    """Return checked ``n_in`` and ``(n_1, ..., n_L)``."""
+    """Return ``n_in`` and ``(n_1, ..., n_L)`` if all are integers >= 1."""
     n_in = integer("n_in", n_in)
     if isinstance(widths, str) or not isinstance(widths, Iterable):
         raise ValueError(f"widths={shown(widths)}: give a sequence (n_1, ..., n_L)")

@@ -1,4 +1,4 @@
-"""Files that are whole or absent, whoever is killed while writing them."""
+"""Atomic file writes, and locks of folders between processes."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-# What NumPy and zipfile raise on files that are damaged, or of another kind.
+# Exceptions of NumPy and zipfile for files that are damaged or of another type.
 DAMAGE = (
     OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, NotImplementedError,
     RuntimeError, IndexError, struct.error, zlib.error, zipfile.BadZipFile,
 )  # fmt: skip
 
 
-_UNFINISHED = re.compile(r"\.([0-9a-f]{8})\.\w{8}\.unfinished")  # host and chance, at the end
+_UNFINISHED = re.compile(r"\.([0-9a-f]{8})\.\w{8}\.unfinished")  # ends with hash of host, random
 
 
 _DAY = 24 * 3600.0
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Call ``write`` on a temporary file, then put it in its place, `path`.
+    """Call ``write`` on a temporary file, then rename that file to `path`.
 
-    Readers see the old file or the new one, whole, also if the process is killed in between. What
-    killed processes left unfinished of this file is cleared.
+    Readers see either the complete old file or the complete new one, even if the process is killed
+    while writing. Unfinished versions of this file from killed processes are removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     clear_unfinished(path.parent, path.name)
-    with _own_folder(path) as folder:
+    with _temporary_folder(path) as folder:
         temporary = folder / path.name
         write(temporary)
-        with open(temporary, "rb") as done:
-            os.fsync(done.fileno())
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
         temporary.chmod(0o644)
         os.replace(temporary, path)
 
 
 @contextlib.contextmanager
-def _own_folder(path: Path) -> Iterator[Path]:
-    """A folder beside `path`, locked while the writer lives, and removed after that."""
-    kind = f".{path.name[:100]}.{_host()}."
+def _temporary_folder(path: Path) -> Iterator[Path]:
+    """Yield a locked folder beside `path`, and remove it in the end."""
+    prefix = f".{path.name[:100]}.{_host()}."
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=kind, suffix=".unfinished", dir=path.parent))
+        folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".unfinished", dir=path.parent))
         lock, _ = _locked(folder, wait=True)
         if folder.is_dir():
             break
-        _release(lock)  # another run found it before it was locked, and cleared it
+        _release(lock)  # another process cleared it before it was locked
     try:
         yield folder
     finally:
@@ -65,27 +65,27 @@ def _own_folder(path: Path) -> Iterator[Path]:
 
 
 def clear_unfinished(folder: Path, name: str | None = None) -> None:
-    """Remove what writers that are dead left in a folder: of the file `name`, or of any.
+    """Remove unfinished writes of dead writers from a folder: of the file `name`, or of all files.
 
-    A writer of this machine is dead if its lock is free. Of a writer on another machine, or where
-    there are no locks, only the age is known: a day.
+    A writer on this machine is dead if its lock is free. A writer on another machine, or on a file
+    system without locks, counts as dead after a day without changes.
     """
-    start = "" if name is None else f"{glob.escape(name[:100])}."
-    for left in folder.glob(f".{start}*.unfinished"):
-        found = _UNFINISHED.search(left.name)
-        if found is None or not left.is_dir():
+    pattern = "" if name is None else f"{glob.escape(name[:100])}."
+    for unfinished in folder.glob(f".{pattern}*.unfinished"):
+        match = _UNFINISHED.search(unfinished.name)
+        if match is None or not unfinished.is_dir():
             continue
-        lock, free = _locked(left, wait=False) if found[1] == _host() else (None, None)
-        if free or (free is None and _age(left) > _DAY):
-            shutil.rmtree(left, ignore_errors=True)
+        lock, free = _locked(unfinished, wait=False) if match[1] == _host() else (None, None)
+        if free or (free is None and _age(unfinished) > _DAY):
+            shutil.rmtree(unfinished, ignore_errors=True)
         _release(lock)
 
 
 @contextlib.contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Wait until no other process is between these lines with the same folder.
+    """Wait until no other process holds this folder, and hold it inside the context.
 
-    Does nothing where there are no locks.
+    Does nothing on file systems without locks.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock, _ = _locked(folder, wait=True)
@@ -100,9 +100,13 @@ def _host() -> str:
 
 
 def _locked(folder: Path, *, wait: bool) -> tuple[int | None, bool | None]:
-    """Lock a folder; the open folder to release, and whether it was free, None if nobody can say.
+    """Try to lock a folder.
 
-    The system takes the lock back when the process ends, however it ends.
+    The operating system releases the lock when the process ends, also if it is killed.
+
+    Returns
+    -------
+    the handle to release, and whether the folder was free; ``None`` where locks do not work.
     """
     try:
         import fcntl
@@ -128,7 +132,7 @@ def _release(handle: int | None) -> None:
 
 
 def _age(folder: Path) -> float:
-    """Seconds since something in a folder changed."""
+    """Return the seconds since something in a folder changed."""
     with contextlib.suppress(OSError):  # its writer has just ended
         return time.time() - max(x.stat().st_mtime for x in (folder, *folder.iterdir()))
     return 0.0

@@ -1,4 +1,4 @@
-"""In which precision a piece of work is done, whatever JAX is set to."""
+"""Compute in a given precision whatever JAX's flag says."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import jax
 
 
 def precision(dtype: str) -> AbstractContextManager[object]:
-    """Context in which `dtype` is computed as itself, whatever JAX's global flag says.
+    """Return a context in which `dtype` is available, whatever JAX's global flag says.
 
-    Inside another trace the caller's flag rules; float64 is refused there if it is off.
+    Inside a caller's trace the caller's flag holds: callers refuse float64 there if it is off.
     """
     return jax.enable_x64(double_enabled() or dtype == "float64")
 
 
 def double_enabled() -> bool:
-    """Whether JAX computes in float64 where we stand."""
+    """Whether float64 is enabled here."""
     return bool(jax.config.read("jax_enable_x64"))

@@ -1,4 +1,4 @@
-"""How far work has come: a bar on a terminal or in a notebook, lines in a log, or calls."""
+"""Progress of long computations: a bar, lines in a log, or calls of a user's function."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ WIDTH = 24  # characters of a bar in a notebook
 
 
 class Now(NamedTuple):
-    """How far work has come.
+    """State of a progress bar.
 
     Attributes
     ----------
-    done, total : units of work.
-    seconds : since it began.
-    text : all of this in words.
+    done, total : number of items done, and of all items.
+    seconds : time since the start.
+    text : the line to display.
     """
 
     done: int
@@ -37,20 +37,20 @@ class Now(NamedTuple):
 
 
 class Bar:
-    """Shows how much work is done.
+    """Shows the progress of a computation.
 
     Parameters
     ----------
-    total : units of work.
-    title : what is being done.
-    progress : ``None`` shows a bar where the error stream is a terminal, and in a notebook; True
-        writes lines to the error stream where it is neither; False shows nothing. A function is
-        called with the units done, their total and the seconds since the work began, now and then
-        and at the end.
-    delay : seconds before a bar appears, so that short runs stay silent.
-    unit : what is counted.
-    even : whether units take about as long as one another, so that a rate and the time left can be
-        told from those that are done.
+    total : number of counted items.
+    title : name of the computation.
+    progress : ``None`` shows a bar in a notebook, and if the error stream is a terminal. True also
+        writes lines to the error stream elsewhere. False shows nothing. A function is called with
+        the number of items done, their total and the seconds since the start, at intervals and at
+        the end.
+    delay : seconds before a bar appears, so that short runs show none.
+    unit : name of the counted items, in the plural.
+    even : whether items take about the same time, so that a rate and the remaining time can be
+        estimated.
 
     Raises
     ------
@@ -71,36 +71,38 @@ class Bar:
         self._total, self._title, self._unit, self._even = total, title, unit, even
         self._view = _view(progress)
         self._silent = progress is not None and self._view is None
-        self._done = self._before = 0
+        self._done = self._done_before = 0
         self._note, self._began = "", time.monotonic()
-        self._first: tuple[float, int] | None = None  # time and units done at the first update
-        self._next = self._began + max(delay if isinstance(self._view, _Shown) else 0, self._every)
+        self._first: tuple[float, int] | None = None  # time and items done at the first update
+        self._next = self._began + max(
+            delay if isinstance(self._view, _SingleBar) else 0, self._interval
+        )
 
     @property
-    def _every(self) -> float:
-        return 0.0 if self._view is None else self._view.every
+    def _interval(self) -> float:
+        return 0.0 if self._view is None else self._view.interval
 
     def __enter__(self) -> Self:
         return self
 
     def resumed(self, done: int, total: int) -> None:
-        """Say how many units were done before, in how many; they do not count for the rate."""
-        self._done = self._before = done
+        """Set how many items were done in an earlier run; they do not count for the rate."""
+        self._done = self._done_before = done
         self._total = total
 
     def update(self, done: int, note: str = "") -> None:
-        """Say how many units are done."""
+        """Set how many items are done."""
         self._done, self._note = done, note
         if self._view is None:
             return
         now = time.monotonic()
         self._first = self._first or (now, done)
         if now >= self._next:
-            self._next = now + self._every
+            self._next = now + self._interval
             self._view.show(self._now(now))
 
     def say(self, text: str) -> None:
-        """Write a line to the error stream, unless nothing is to be shown."""
+        """Write a line to the error stream, unless `progress` is False."""
         if self._silent:
             return
         if isinstance(self._view, _Terminal):
@@ -109,18 +111,18 @@ class Bar:
             _write(text)
 
     def _now(self, now: float, end: str = "") -> Now:
-        seconds, new = now - self._began, self._done - self._before
+        seconds, new = now - self._began, self._done - self._done_before
         parts = [f"{self._done}/{self._total}" + ("" if self._even else f" {self._unit}")]
-        told = f"{_clock(seconds)}{end}"
+        time_text = f"{_clock(seconds)}{end}"
         if self._even and end and new > 0:
             parts.append(f"{new / max(seconds, 1e-9):.3g} {self._unit}/s")
         elif self._even and self._first is not None:
-            # Before the first update code was compiled, which says nothing of what is left.
+            # Time before the first update is mostly compilation: no part of the rate.
             spent, new = now - self._first[0], self._done - self._first[1]
             if spent > 0 and new > 0:
                 parts.append(f"{new / spent:.3g} {self._unit}/s")
-                told = f"{_clock((self._total - self._done) * spent / new)} left"
-        parts.append(told)
+                time_text = f"{_clock((self._total - self._done) * spent / new)} left"
+        parts.append(time_text)
         if self._note:
             parts.append(self._note)
         return Now(self._done, self._total, seconds, f"{self._title}: {', '.join(parts)}")
@@ -137,9 +139,9 @@ class Bar:
 
 
 class _View(Protocol):
-    """Where it is shown; `every` so many seconds at most."""
+    """Where progress is shown, with at least `interval` seconds between updates."""
 
-    every: float
+    interval: float
 
     def show(self, now: Now) -> None: ...
 
@@ -183,9 +185,9 @@ def _clock(seconds: float) -> str:
 
 
 class _Calls:
-    """Calls of a function of the user's own."""
+    """Calls of a user's function."""
 
-    every = SHOW_SECONDS
+    interval = SHOW_SECONDS
 
     def __init__(self, function: Callable[[int, int, float], object]) -> None:
         self._function = function
@@ -201,7 +203,7 @@ class _Calls:
 class _Log:
     """Lines on the error stream."""
 
-    every = LINE_SECONDS
+    interval = LINE_SECONDS
 
     def show(self, now: Now) -> None:
         _write(now.text)
@@ -210,21 +212,21 @@ class _Log:
         _write(now.text)
 
 
-class _Shown(abc.ABC):
-    """A bar in a place where there is one at a time: work inside other work shows none."""
+class _SingleBar(abc.ABC):
+    """A bar where only one can be shown at a time: nested computations show none."""
 
-    every = SHOW_SECONDS
-    _owner: ClassVar[_Shown | None] = None
+    interval = SHOW_SECONDS
+    _owner: ClassVar[_SingleBar | None] = None
 
     def show(self, now: Now) -> None:
-        if _Shown._owner is None:
-            _Shown._owner = self
-        if _Shown._owner is self:
+        if _SingleBar._owner is None:
+            _SingleBar._owner = self
+        if _SingleBar._owner is self:
             self._draw(now)
 
     def end(self, now: Now, whole: bool) -> None:
-        if _Shown._owner is self:
-            _Shown._owner = None
+        if _SingleBar._owner is self:
+            _SingleBar._owner = None
             self._close(now)
 
     @abc.abstractmethod
@@ -234,8 +236,8 @@ class _Shown(abc.ABC):
     def _close(self, now: Now) -> None: ...
 
 
-class _Terminal(_Shown):
-    """A line that is drawn again and again, and goes when the work is done."""
+class _Terminal(_SingleBar):
+    """A line that is redrawn, and disappears at the end."""
 
     _bar: Any = None
     _task: Any = None
@@ -268,8 +270,8 @@ class _Terminal(_Shown):
         self._bar.stop()
 
 
-class _Notebook(_Shown):
-    """A line in the output of a cell, which needs no widgets; what it took stays there."""
+class _Notebook(_SingleBar):
+    """A line in the output of a notebook cell, without widgets; the final time stays there."""
 
     _handle: Any = None
 
@@ -280,11 +282,11 @@ class _Notebook(_Shown):
     def _put(self, text: str) -> None:
         from IPython.display import display
 
-        shown = {"text/plain": text}
+        content = {"text/plain": text}
         if self._handle is None:
-            self._handle = display(shown, raw=True, display_id=True)
+            self._handle = display(content, raw=True, display_id=True)
         else:
-            self._handle.update(shown, raw=True)
+            self._handle.update(content, raw=True)
 
     def _close(self, now: Now) -> None:
         self._put(now.text)

@@ -1,7 +1,8 @@
-"""Names for annotations that say the shape and the kind of an array.
+"""Names for annotations of the shape and the dtype of arrays.
 
-``Float[Array, "networks depth"]`` is an array of two axes: jaxtyping's where that is installed,
-so that tests can check it, and plain ``Array`` elsewhere. Nothing looks at them at run time.
+``Float[Array, "networks depth"]`` is a floating-point array with two axes. If jaxtyping is
+installed, these are its names, so that tests can check them; else they stand for ``Array``. Outside
+the tests nothing checks them at run time.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ __all__ = ["Array", "Bool", "Float", "Int", "Key", "Num", "Shaped", "UInt32"]
 
 Array = jax.Array
 
-if TYPE_CHECKING:  # as jaxtyping declares them: a type checker reads the array, not the shape
+if TYPE_CHECKING:  # as jaxtyping declares them: type checkers ignore the shape
     from typing import Annotated as Bool
     from typing import Annotated as Float
     from typing import Annotated as Int
@@ -27,10 +28,10 @@ else:
         from jaxtyping import Bool, Float, Int, Key, Num, Shaped, UInt32
     except ImportError:
 
-        class _OfAnyShape:
-            """What stands for jaxtyping's names: subscribed, it is the array's own type."""
+        class _AnyShape:
+            """Replacement for jaxtyping's names: subscripting returns the array type."""
 
             def __class_getitem__(cls, item):
                 return item[0]
 
-        Bool = Float = Int = Key = Num = Shaped = UInt32 = _OfAnyShape
+        Bool = Float = Int = Key = Num = Shaped = UInt32 = _AnyShape

@@ -1,6 +1,6 @@
-"""What other libraries call arguments, laws and functions, and what to use here instead."""
+"""Names in other libraries and their equivalents here."""
 
-# What other libraries call an argument, and what it may be here.
+# Names of arguments in other libraries, and the arguments here that may be meant.
 MEANT = {
     "act": ("activation",),
     "activation_fn": ("activation",),
@@ -67,10 +67,10 @@ MEANT = {
     "sigma_b": ("biases",),
 }
 
-# Smooth activations that JAX has; their steepest slopes are rounded up.
+# Smooth activations of JAX, with their Lipschitz constants rounded up.
 SMOOTH = {
-    name: f"Activation({name!r}, {function}, lipschitz={steepest})"
-    for name, function, steepest in (
+    name: f"Activation({name!r}, {function}, lipschitz={lipschitz})"
+    for name, function, lipschitz in (
         ("gelu", "jax.nn.gelu", 1.13),
         ("silu", "jax.nn.silu", 1.1),
         ("swish", "jax.nn.silu", 1.1),
@@ -84,7 +84,7 @@ SMOOTH = {
     )
 }
 
-# Names that a module does not have, in lower case and without underscores.
+# For each module, missing names (in lower case, without underscores) and what to use instead.
 INSTEAD = {
     "": {
         "countregions": "use exact.region_counts, exact.plane or exact.cells",
@@ -97,7 +97,7 @@ INSTEAD = {
         "normal": "use laws.Gaussian(sigma)",
         "gaussian": "use laws.Gaussian(sigma)",
         "plot": "use jaxexpr.plotting",
-        "save": "use results.save(results.dataset(made), path)",
+        "save": "use results.save(results.dataset({name: estimate}, dims), path)",
         "load": "use results.load(path), or datasets.load(name)",
         "train": "use training.train",
         "line": "use curves.line(x0, x1)",
@@ -132,33 +132,33 @@ INSTEAD = {
         "orthogonal": (
             "its entries depend on each other: draw the matrices and give them to measure"
         ),
-        "lecunnormal": "of weights, which are divided by sqrt(fan_in), use Gaussian(1.0)",
-        "lecununiform": "of weights, which are divided by sqrt(fan_in), use Uniform(3**0.5)",
-        "henormal": "of weights, which are divided by sqrt(fan_in), use Gaussian(2**0.5)",
-        "kaimingnormal": "of weights, which are divided by sqrt(fan_in), use Gaussian(2**0.5)",
-        "heuniform": "of weights, which are divided by sqrt(fan_in), use Uniform(6**0.5)",
-        "kaiminguniform": "of weights, which are divided by sqrt(fan_in), use Uniform(6**0.5)",
+        "lecunnormal": "weights are divided by sqrt(fan_in) here: use Gaussian(1.0)",
+        "lecununiform": "weights are divided by sqrt(fan_in) here: use Uniform(3**0.5)",
+        "henormal": "weights are divided by sqrt(fan_in) here: use Gaussian(2**0.5)",
+        "kaimingnormal": "weights are divided by sqrt(fan_in) here: use Gaussian(2**0.5)",
+        "heuniform": "weights are divided by sqrt(fan_in) here: use Uniform(6**0.5)",
+        "kaiminguniform": "weights are divided by sqrt(fan_in) here: use Uniform(6**0.5)",
         "xaviernormal": (
-            "of weights, which are divided by sqrt(fan_in), use Gaussian((2 * "
+            "weights are divided by sqrt(fan_in) here: use Gaussian((2 * "
             "fan_in / (fan_in + fan_out))**0.5)"
         ),
         "glorotnormal": (
-            "of weights, which are divided by sqrt(fan_in), use Gaussian((2 * "
+            "weights are divided by sqrt(fan_in) here: use Gaussian((2 * "
             "fan_in / (fan_in + fan_out))**0.5)"
         ),
         "xavieruniform": (
-            "of weights, which are divided by sqrt(fan_in), use Uniform((6 * "
+            "weights are divided by sqrt(fan_in) here: use Uniform((6 * "
             "fan_in / (fan_in + fan_out))**0.5)"
         ),
         "glorotuniform": (
-            "of weights, which are divided by sqrt(fan_in), use Uniform((6 * "
+            "weights are divided by sqrt(fan_in) here: use Uniform((6 * "
             "fan_in / (fan_in + fan_out))**0.5)"
         ),
     },
     "activations": {
         "prelu": "use leaky_relu(slope)",
         "relu6": "use piecewise_linear([0, 6], [0, 1, 0])",
-        **{name: f"use {made}" for name, made in SMOOTH.items()},
+        **{name: f"use {activation}" for name, activation in SMOOTH.items()},
     },
     "curves": {
         "segment": "use line(x0, x1)",
@@ -212,7 +212,7 @@ INSTEAD = {
 
 _A_DATASET = "results.dataset({name: estimate}, dims)"
 _A_STEP = "its parameters: for W, b in net.init(key): z = jax.nn.relu(z @ W + b)"
-# What is looked for as an attribute, and where it is.
+# For each class, missing attributes and what to use instead.
 ATTRIBUTES = {
     "Estimate": {
         "plot": "plotting.layers(estimate)",

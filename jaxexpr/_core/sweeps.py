@@ -1,4 +1,4 @@
-"""A function of one cell of a sweep, over all cells."""
+"""Map a function of one cell of a sweep over all cells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jaxexpr._core.shapes import Array, Float
 
 @runtime_checkable
 class Swept(Protocol):
-    """A pytree of numbers, some of them arrays that are swept over."""
+    """A pytree of parameters, some of them arrays with axes of a sweep."""
 
     @property
     def sweep_shape(self) -> tuple[int, ...]: ...
@@ -31,9 +31,10 @@ Out = TypeVar("Out")
 def over_sweep(function: Callable[[Net], Out], *, loops: int = 0) -> Callable[[Net], Out]:
     """Map ``function(net)`` over the sweep of `net`, axis by axis.
 
-    A number that does not vary along an axis stays unbatched there, so what depends on it alone
-    (a mask on the density, a unit matrix on nothing) is computed once for the whole axis. The
-    first `loops` axes run one cell after another, to save memory.
+    A parameter that does not vary along an axis stays unbatched there, so that results that depend
+    on it alone are computed once for the whole axis: a mask depends only on the density, and a
+    matrix before scaling on no parameter at all. The first `loops` axes run one cell after another,
+    to save memory.
     """
 
     def mapped(net: Net) -> Out:
@@ -54,16 +55,16 @@ def over_sweep(function: Callable[[Net], Out], *, loops: int = 0) -> Callable[[N
             if not any(varies):
                 return jax.tree.map(lambda x: x[None], descend(inner, axes[1:]))
             if len(shape) - len(axes) < loops:
-                moving = [leaf for leaf, v in zip(inner, varies, strict=True) if v]
+                varying = [leaf for leaf, v in zip(inner, varies, strict=True) if v]
 
                 def cell(numbers: list[Float[Array, "..."]]) -> Out:
-                    fresh = iter(numbers)
-                    merged = [next(fresh) if v else x for v, x in zip(varies, inner, strict=True)]
+                    values = iter(numbers)
+                    merged = [next(values) if v else x for v, x in zip(varies, inner, strict=True)]
                     return descend(merged, axes[1:])
 
-                return lax.map(cell, moving)
+                return lax.map(cell, varying)
             return jax.vmap(
-                lambda ls: descend(ls, axes[1:]),
+                lambda inner: descend(inner, axes[1:]),
                 in_axes=([0 if v else None for v in varies],),
                 axis_size=axes[0],
             )(inner)

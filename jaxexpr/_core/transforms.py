@@ -1,10 +1,10 @@
-"""What the kernels need to work inside other people's ``shard_map`` and on their meshes.
+"""Support for kernels inside a caller's ``shard_map`` and on meshes with explicit axes.
 
-``lax.scan`` and ``lax.while_loop`` ask that the state they begin with has the type of the state
-that a turn makes of it. Inside ``jax.shard_map`` that type says over which devices a value varies:
-a loop that begins with the same points on all devices and goes on with random weights of their own
-does not begin with the right type. On a mesh with explicit axes many operations ask how their
-result is sharded; kernels leave that to XLA.
+``lax.scan`` and ``lax.while_loop`` require the initial state to have the type of the state after an
+iteration. Inside ``jax.shard_map`` this type includes the mesh axes over which a value varies. A
+loop that starts with the same points on all devices, and then uses random weights that differ
+between devices, therefore starts with the wrong type. On a mesh with explicit axes many operations
+require the sharding of their result; kernels leave that to XLA.
 """
 
 from __future__ import annotations
@@ -26,42 +26,45 @@ Out = TypeVar("Out")
 
 
 def scan(
-    body: Callable[[State, Step], tuple[State, Out]], state: State, steps: Step, *given: object
+    body: Callable[[State, Step], tuple[State, Out]], state: State, steps: Step, *captured: object
 ) -> tuple[State, Out]:
-    """``lax.scan`` of a `body` that reads `given`, inside any transformation."""
+    """Run ``lax.scan`` inside any transformation.
 
-    def turn(state: State, step: Step) -> tuple[State, Out]:
-        above, out = body(state, step)
-        return spread(above, state), out
+    captured : values that `body` closes over.
+    """
 
-    return lax.scan(turn, spread(state, steps, given), steps)
+    def iteration(state: State, step: Step) -> tuple[State, Out]:
+        new_state, out = body(state, step)
+        return spread(new_state, state), out
+
+    return lax.scan(iteration, spread(state, steps, captured), steps)
 
 
-def spread(state: State, *given: object) -> State:
-    """Return the same values, each varying over the devices over which any of these does.
+def spread(state: State, *others: object) -> State:
+    """Return `state` with the type of values that vary over every mesh axis of any argument.
 
-    Outside of ``shard_map`` they are returned as they are; in there XLA removes all that this adds.
+    Outside ``shard_map`` it is returned unchanged; inside, XLA removes the added operations.
 
     Examples
     --------
     >>> spread((jnp.zeros(2), 3), jnp.ones(4))[0].tolist()
     [0.0, 0.0]
     """
-    traced = [x for x in jax.tree.leaves((state, given)) if checks.is_traced(x)]
+    traced = [x for x in jax.tree.leaves((state, others)) if checks.is_traced(x)]
     if not traced or not jax.sharding.get_abstract_mesh().manual_axes:
         return state
-    never = jnp.zeros((), bool)
+    false = jnp.zeros((), bool)
     for x in traced:
-        never = never | (jnp.any(x != x) & np.False_)
-    return jax.tree.map(lambda x: jnp.where(never, jnp.zeros_like(x), x), state)
+        false = false | (jnp.any(x != x) & np.False_)
+    return jax.tree.map(lambda x: jnp.where(false, jnp.zeros_like(x), x), state)
 
 
-def on_any_mesh(function: Callable[..., Out], *given: object) -> Out:
-    """``function(*given)``, its inside without explicit axes; results as `given` are sharded."""
-    arrays = [x for x in jax.tree.leaves(given) if isinstance(x, jax.Array)]
+def on_any_mesh(function: Callable[..., Out], *args: object) -> Out:
+    """Call ``function(*args)`` with the explicit axes of a mesh made automatic inside it."""
+    arrays = [x for x in jax.tree.leaves(args) if isinstance(x, jax.Array)]
     meshes = [jax.sharding.get_abstract_mesh(), *(jax.typeof(x).sharding.mesh for x in arrays)]
     mesh = next((m for m in meshes if not m.empty), meshes[0])
     if AxisType.Explicit not in mesh.axis_types:
-        return function(*given)
+        return function(*args)
     with jax.sharding.use_abstract_mesh(mesh):
-        return auto_axes(function, out_sharding=PartitionSpec())(*given)
+        return auto_axes(function, out_sharding=PartitionSpec())(*args)
