@@ -158,7 +158,7 @@ def test_a_checkpoint_of_another_curve_or_probe_is_refused(tmp_path):
     done = estimate(NET, LINE, key=KEY, draws=5, probes=(largest(1.0),))
     with pytest.raises(ValueError, match="extend comes from another net, curve"):
         estimate(NET, LINE, key=KEY, draws=5, probes=(largest(2.0),), extend=done)
-    with pytest.raises(ValueError, match="two places to go on from"):
+    with pytest.raises(ValueError, match="both give networks to continue from"):
         estimate(NET, LINE, key=KEY, draws=5, checkpoint=tmp_path / "d.npz", extend=done)
 
 

@@ -270,7 +270,7 @@ VALUES = [
     ("from_torch_state([W, B])", "state", "array", "give a mapping"),
     # results
     ("E[3]", "estimate[3]", "3", "results.estimate_of(results.dataset("),
-    ("E + E", "estimate +", "growth", "use estimate(..., extend=made"),
+    ("E + E", "estimate +", "growth", "use estimate(..., extend=previous"),
     ("results.save({'growth': E}, 'x.nc')", "data", "growth", "give results.dataset(data)"),
     ("results.save(E, 'x.nc')", "data", "growth", "give results.dataset({'growth': data})"),
     ("results.dataset(E)", "estimates", "growth", "give {'growth': estimate}"),

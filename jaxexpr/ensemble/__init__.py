@@ -1,1 +1,1 @@
-"""Many random networks -> estimates with errors: the questions and the one runner of them."""
+"""Estimates over many random networks: the tasks, and the runner that runs them."""

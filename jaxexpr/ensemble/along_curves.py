@@ -1,4 +1,4 @@
-"""Curves in many random networks: means with errors."""
+"""Measurements along a curve in many random networks: means with errors."""
 
 from __future__ import annotations
 
@@ -41,18 +41,19 @@ def estimate(
         so differences between cells have smaller errors than the cells (and cells are not
         independent).
     curve : in the input space: points ``(net.widths[0],)``, or ``net.input_shape`` of images.
-    key : typed key; with the number of a network it determines that network, nothing else does.
-    draws : number of networks in the result (the most, with `target`).
-    probes : names out of length, growth, growth_squared, log_growth, length_ratio, log_length,
+    key : typed key; the key and the number of a network determine the network.
+    draws : number of networks; with `target`, the largest number of networks.
+    probes : any of length, growth, growth_squared, log_growth, length_ratio, log_length,
         norm, angle, transitions, network_transitions, sign_changes, pieces, patterns,
-        layer_patterns, expected_transitions, or your own (``jaxexpr.probe``, ``crossings``,
-        ``expected_crossings``).
+        layer_patterns, expected_transitions, or probes of your own (``jaxexpr.probe``,
+        ``crossings``, ``expected_crossings``).
     method : ``"exact"`` (piecewise linear networks on lines, polylines, arcs, circles, ellipses
-        and semicircles: every breakpoint, no discretisation), ``"tangent"`` (derivatives at
+        and semicircles: every breakpoint, no discretisation error), ``"tangent"`` (derivatives at
         midpoints; no cancellation), ``"grid"`` (a polyline), ``"gram"`` (dense Gaussian laws:
-        pre-activations are drawn in place of weights; same law, far cheaper in wide networks),
+        pre-activations are drawn instead of weights; same law, far cheaper in wide networks),
         ``"auto"`` (see ``measurement.plan``).
-    points : tangents, or points of the grid; by default 30, 300 or 1001 by probe.
+    points : number of tangents or of grid points; the default is 30, 300 or 1001, depending on the
+        probes.
     options : see ``RunOptions``: target, refine, max_points, extend, checkpoint, chunk, batch,
         memory, progress, title.
 
@@ -63,7 +64,7 @@ def estimate(
     Raises
     ------
     ValueError
-        naming the argument, for anything that does not fit together (see the parameters).
+        if an argument is invalid or arguments do not fit together; the message names the argument.
     Interrupted
         on Ctrl-C, with the estimates so far.
 
@@ -84,7 +85,7 @@ def estimate(
 
 @dataclasses.dataclass(frozen=True)
 class Along(Task):
-    """Probes along a curve."""
+    """The task of ``estimate``: probes along a curve."""
 
     passes: tuple[Pass, ...]
 
@@ -104,8 +105,8 @@ class Along(Task):
     def bytes(self, net: Network, data: Curve) -> float:
         size = np.dtype(net.dtype).itemsize
         rows = max(p.nodes.count * (1 if p.nodes.kind == "grid" else 2) for p in self.passes)
-        plain = size * (2 * net.widest + 5 * rows * max(net.widths))
-        return plain + sum(p.capacity.bytes for p in self.passes if p.capacity is not None)
+        without_pieces = size * (2 * net.widest + 5 * rows * max(net.widths))
+        return without_pieces + sum(p.capacity.bytes for p in self.passes if p.capacity is not None)
 
     @property
     def fingerprint_parts(self) -> object:

@@ -5,10 +5,10 @@ integral over K of gradients times bias densities,
 
     E vol(B in K) = int_K sum_j sum_c E[ |grad z_j(x)| rho_j(c - z_j(x)) ] dx,
 
-z_j being the pre-activation of unit j without its bias, rho_j the density of that bias and c the
-breakpoints. It needs no geometry: random points, values and gradients. Of codimension 2 (vertices
-in a plane) the area that two gradients span takes the place of the norm, and what lies above the
-first unit is evaluated with its bias moved so that x lies on its boundary.
+where z_j is the pre-activation of unit j without its bias, rho_j the density of its bias, and the
+c are the breakpoints. The integral needs values and gradients at random points, but no geometry. In
+codimension 2 (vertices in a plane) the norm is replaced by the area that two gradients span, and
+the layers above the first unit are evaluated with its bias shifted so that x lies on its boundary.
 """
 
 from __future__ import annotations
@@ -55,48 +55,50 @@ def boundary_volume(
 ) -> Estimate:
     """Estimate the mean volume of the boundaries in ``origin + sum a_i u_i``, |a_i| <= half_width.
 
-    On a segment it is a number of breakpoints, in a plane a length, in space an area;
-    ``codimension=2`` counts crossings of two boundaries in a plane, and measures their length in
-    space. Volumes are those of input space.
+    With one direction it is a number of breakpoints, with two a length, with three an area;
+    ``codimension=2`` counts the points where two boundaries intersect in a plane, and measures the
+    length of their intersections in space. Volumes are measured in input space.
 
     Parameters
     ----------
     net : a piecewise linear network; every bias law has a density (Gaussian or Uniform). Arrays in
         its laws are a sweep.
     origin, directions : a point ``(n_in,)`` and m independent directions ``(m, n_in)``.
-    half_width : of the set in each coordinate a_i.
+    half_width : half-width of the set in each coordinate a_i.
     key, draws : as for ``estimate``. Network i of the same key is the same network.
     codimension : 1 or 2.
-    function_only : count the boundary of the *function* alone: units from which a path of open
-        units leads to the output (to a dense output layer, that is, above the last layer).
-        Codimension 1.
-    points : points of the set at which each network is evaluated, equally spread and shifted at
-        random, which makes the mean exact for any number of them.
-    options : see ``RunOptions``; there is nothing to refine, and `extend` takes what this
+    function_only : measure only where the gradient of the *function* jumps: boundaries of units
+        from which a path of active units leads to the output (to a dense output layer above the
+        last hidden layer). Only with codimension 1.
+    points : number of points of the set at which each network is evaluated: evenly spread, with a
+        random shift, so that the estimator is unbiased for any number of points.
+    options : see ``RunOptions``; `refine` does not apply, and `extend` is an ``Estimate`` that this
         function returned.
 
     Returns
     -------
-    Estimate : ``sweep + (depth,)``, what each layer adds (of two boundaries the upper one's layer).
+    Estimate : ``sweep + (depth,)``, the volume that each layer adds (an intersection of two
+        boundaries counts for the layer of the upper one).
 
     Raises
     ------
     ValueError
-        for a smooth activation, biases without a density, directions that are not independent or
-        fewer than the codimension, and ``function_only`` with codimension 2.
+        if the activation is smooth, a bias law has no density, the directions are dependent
+        or fewer than the codimension, ``function_only`` is given with codimension 2, or `refine` is
+        given.
 
     Notes
     -----
     ``exact.pieces`` and ``exact.plane`` measure the same volumes in one network. This estimator
-    needs ``points`` products a layer (with ``function_only`` or codimension 2 one for each unit
-    below), however many regions there are, and works in any dimension.
+    needs ``points`` products per layer (with ``function_only`` or codimension 2, ``points`` for
+    each unit below), whatever the number of regions, and works in any dimension.
 
     Examples
     --------
     >>> from jaxexpr import laws
     >>> net = MLP((1, 8, 8), laws.Gaussian(1.5), laws.Gaussian(0.5))
-    >>> made = boundary_volume(net, [0.0], [[1.0]], key=jax.random.key(0), draws=2000)
-    >>> made.mean.round(2).tolist()  # breakpoints on [-1, 1]
+    >>> volume = boundary_volume(net, [0.0], [[1.0]], key=jax.random.key(0), draws=2000)
+    >>> volume.mean.round(2).tolist()  # breakpoints on [-1, 1]
     [6.39, 5.45]
     """
     checks.on_host("boundary_volume", "jaxexpr.kernel", net, key)
@@ -117,14 +119,14 @@ def boundary_volume(
             f"refine={options['refine']}: the mean is exact for any number of points; leave it out"
         )
     task = Boundaries(codimension, bool(function_only), points)
-    before = options.get("extend")
-    if isinstance(before, Estimate):
-        options["extend"] = {task.name: before}
+    previous = options.get("extend")
+    if isinstance(previous, Estimate):
+        options["extend"] = {task.name: previous}
     return run_task(task, net, box, key=key, draws=draws, **options)[task.name]
 
 
 class Box(NamedTuple):
-    """The parallelepiped: its middle, its edges, an orthonormal frame of its span, its volume.
+    """A parallelepiped: its centre, its half edges, an orthonormal basis of its span, its volume.
 
     ``(n,)``, ``(m, n)``, ``(m, n)`` and ``()``: NumPy on the host, JAX in compiled code.
     """
@@ -137,7 +139,7 @@ class Box(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Boundaries(Task):
-    """Gradients times densities at random points of a box."""
+    """The task of ``boundary_volume``: gradients times densities at random points of a box."""
 
     codimension: int
     function_only: bool
@@ -154,9 +156,9 @@ class Boundaries(Task):
         return "integral", self.points
 
     def bytes(self, net: Network, data: Box) -> float:
-        alone = self.codimension == 1 and not self.function_only
-        each = self.points * max(net.widths) * (1 if alone else max(net.widths)) * 8
-        return weight_bytes(net) + float(np.dtype(net.dtype).itemsize * each)
+        unit_by_unit = self.codimension == 2 or self.function_only
+        numbers = self.points * max(net.widths) * (max(net.widths) if unit_by_unit else 1) * 8
+        return weight_bytes(net) + float(np.dtype(net.dtype).itemsize * numbers)
 
     @property
     def fingerprint_parts(self) -> object:
@@ -165,22 +167,24 @@ class Boundaries(Task):
     def observe(self, net: Network, key: Key[Array, ""], data: Box) -> Observed:
         dtype = jnp.dtype(net.dtype)
         seed = prng.seed(key)
-        at = _spread(jax.random.fold_in(key, 2**31), self.points, len(data.edges), dtype)
-        z = data.origin[None] + dot(at, data.edges)
+        coordinates = _spread(jax.random.fold_in(key, 2**31), self.points, len(data.edges), dtype)
+        z = data.origin[None] + dot(coordinates, data.edges)
         dz = jnp.broadcast_to(data.frame[:, None], (len(data.frame), *z.shape))
-        layers: list[_Above] = []
+        layers: list[_LayerValues] = []
         phi = net.activation
         for index, (fan_in, fan_out) in enumerate(itertools.pairwise(net.widths)):
             spec = net.layer(index)
             weights, biases = drawing(seed, fan_in, fan_out, dtype)((index, spec))
-            layer = _Above(_times(z, weights), _times(dz, weights), weights, biases, spec.biases)
+            layer = _LayerValues(
+                _times(z, weights), _times(dz, weights), weights, biases, spec.biases
+            )
             layers.append(layer)
             h = layer.values + biases[None]
             z, dz = phi(h), phi.derivative(h)[None] * layer.gradients
         terms = (
             _pairs_of_boundaries(layers, phi)
             if self.codimension == 2
-            else _walls(layers, phi, self.function_only)
+            else _boundaries(layers, phi, self.function_only)
         )
         volumes = terms * (data.volume / np.asarray(self.points, dtype))
         return Observed({self.name: Observation.of(volumes, coarser=0.0)})
@@ -230,10 +234,10 @@ def _checked(net: object, origin: object, directions: object, half_width: object
 def _spread(
     key: Key[Array, ""], points: int, dim: int, dtype: jnp.dtype
 ) -> Float[Array, "{points} {dim}"]:
-    """Return points of [-1, 1]^dim: a fixed sequence that fills it evenly, shifted at random.
+    """Return points of [-1, 1]^dim: a fixed, evenly spread sequence with a random shift.
 
-    Each point alone is uniform. The sequence is additive, with the powers of the root of
-    ``x^(dim + 1) = x + 1`` as steps (for one dimension the golden ratio).
+    Each point by itself is uniformly distributed. The sequence is additive; its steps are inverse
+    powers of the root of ``x^(dim + 1) = x + 1`` (in one dimension the golden ratio).
     """
     root = 2.0
     for _ in range(64):
@@ -243,13 +247,16 @@ def _spread(
     return 2 * ((jnp.asarray(steps, dtype) + shift) % 1) - 1
 
 
-class _Above:
-    """A layer: values before the bias ``(..., p, n)``, gradients ``(m, ..., p, n)``, and more."""
+class _LayerValues:
+    """Pre-activations without biases ``(..., p, n)``, their gradients, weights and biases.
+
+    Of one layer; gradients have shape ``(m, ..., p, n)``.
+    """
 
     def __init__(
         self,
-        values: Float[Array, "*places n"],
-        gradients: Float[Array, "m *places n"],
+        values: Float[Array, "*points n"],
+        gradients: Float[Array, "m *points n"],
         weights: Float[Array, "fan_in n"],
         biases: Float[Array, "n"],
         law: Law,
@@ -257,85 +264,90 @@ class _Above:
         self.values, self.gradients = values, gradients
         self.weights, self.biases, self.law = weights, biases, law
 
-    def density(self, level: float) -> Float[Array, "*places n"]:
-        """Density of the bias at which the unit stands on `level`."""
+    def density(self, level: float) -> Float[Array, "*points n"]:
+        """Density of the bias at the value that puts the pre-activation at `level`."""
         return self.law.pdf(np.asarray(level, self.values.dtype) - self.values)
 
 
 def _times(
-    rows: Float[Array, "*places n"], weights: Float[Array, "n k"]
-) -> Float[Array, "*places k"]:
+    rows: Float[Array, "*points n"], weights: Float[Array, "n k"]
+) -> Float[Array, "*points k"]:
     flat = dot(rows.reshape(-1, rows.shape[-1]), weights)
     return flat.reshape(*rows.shape[:-1], weights.shape[1])
 
 
-def _walls(layers: list[_Above], phi: Activation, function_only: bool) -> Float[Array, "depth"]:
+def _boundaries(
+    layers: list[_LayerValues], phi: Activation, function_only: bool
+) -> Float[Array, "depth"]:
     """Sum over points, units and breakpoints of gradients times densities, layer by layer."""
     sums = []
     for index, layer in enumerate(layers):
-        size = jnp.sqrt(jnp.sum(layer.gradients**2, axis=0))
-        total = jnp.zeros((), size.dtype)
+        norms = jnp.sqrt(jnp.sum(layer.gradients**2, axis=0))
+        total = jnp.zeros((), norms.dtype)
         for level in phi.breakpoints or ():
-            counted = size * layer.density(level)
+            integrand = norms * layer.density(level)
             if function_only:
-                reached = [open_ for _, open_ in _moved(layers, phi, index, level)]
-                counted = (
-                    jnp.where(jnp.any(reached[-1], axis=-1), counted, 0) if reached else counted
-                )
-            total = total + jnp.sum(counted)
+                above = _with_unit_on_breakpoint(layers, phi, index, level)
+                if above:
+                    _, reached = above[-1]
+                    integrand = jnp.where(jnp.any(reached, axis=-1), integrand, 0)
+            total = total + jnp.sum(integrand)
         sums.append(total)
     return jnp.stack(sums)
 
 
-def _pairs_of_boundaries(layers: list[_Above], phi: Activation) -> Float[Array, "depth"]:
+def _pairs_of_boundaries(layers: list[_LayerValues], phi: Activation) -> Float[Array, "depth"]:
     """Sum over points and pairs of units of spanned areas times densities, by the upper layer."""
     levels = phi.breakpoints or ()
     sums = [jnp.zeros((), layers[0].values.dtype) for _ in layers]
     for index, layer in enumerate(layers):
         n = layer.values.shape[-1]
-        once = jnp.asarray(np.triu(np.ones((n, n)), 1), layer.values.dtype)
+        each_pair_once = jnp.asarray(np.triu(np.ones((n, n)), 1), layer.values.dtype)
         for level in levels:
             density = layer.density(level)
-            # Two units of the same layer, each pair once.
+            # Two units of the same layer.
             spanned = _area(layer.gradients[..., :, None], layer.gradients[..., None, :])
             for other in levels:
                 pairs = density[..., :, None] * layer.density(other)[..., None, :]
-                sums[index] += jnp.sum(spanned * pairs * once[None])
-            # A unit above, given that this one stands on its breakpoint.
-            for above, (found, _) in enumerate(_moved(layers, phi, index, level), index + 1):
-                spanned = _area(layer.gradients[..., :, None], found.gradients)
+                sums[index] += jnp.sum(spanned * pairs * each_pair_once[None])
+            # A unit above, given that this one is at its breakpoint.
+            conditioned_layers = _with_unit_on_breakpoint(layers, phi, index, level)
+            for above, (conditioned, _) in enumerate(conditioned_layers, index + 1):
+                spanned = _area(layer.gradients[..., :, None], conditioned.gradients)
                 for other in levels:
-                    sums[above] += jnp.sum(spanned * density[..., None] * found.density(other))
+                    sums[above] += jnp.sum(
+                        spanned * density[..., None] * conditioned.density(other)
+                    )
     return jnp.stack(sums)
 
 
 def _area(a: Float[Array, "m ..."], b: Float[Array, "m ..."]) -> Float[Array, "..."]:
-    """Area that two vectors along the first axis span, by its coordinates: no cancellation."""
+    """Area spanned by two vectors along the first axis, from all 2 x 2 minors: no cancellation."""
     square: Any = 0.0
     for i, j in itertools.combinations(range(len(a)), 2):
         square = square + (a[i] * b[j] - a[j] * b[i]) ** 2
-    alive = square > 0
-    return jnp.where(alive, jnp.sqrt(jnp.where(alive, square, 1)), 0)
+    positive = square > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1)), 0)
 
 
-def _moved(
-    layers: list[_Above], phi: Activation, index: int, level: float
-) -> list[tuple[_Above, Bool[Array, "p n width"]]]:
-    """The layers above `index`, with each of its units in turn moved onto its breakpoint.
+def _with_unit_on_breakpoint(
+    layers: list[_LayerValues], phi: Activation, index: int, level: float
+) -> list[tuple[_LayerValues, Bool[Array, "p n width"]]]:
+    """The layers above `index`, with each unit of that layer in turn shifted onto its breakpoint.
 
-    Returns for each layer above the layer itself, with values ``(p, n, width)`` and gradients
-    ``(m, p, n, width)``, n being the units that are moved; and which of its units are open and
-    reached from the moved one by open units, ``(p, n, width)``. The moved unit's own gradient is
-    taken as 0 above: another slope adds a multiple of it, which changes no area that it spans.
+    For each layer above, returns its values ``(p, n, width)`` and gradients ``(m, p, n, width)``,
+    where n counts the shifted units; and which of its units are active and connected to the shifted
+    unit by active units, ``(p, n, width)``. Above, the gradient of the shifted unit is taken as 0:
+    another slope adds a multiple of it, which changes no area spanned with it.
     """
-    layer, found = layers[index], []
+    layer, results = layers[index], []
     h = layer.values + layer.biases[None]
     z, dz = phi(h), phi.derivative(h)[None] * layer.gradients
-    at = phi(jnp.asarray(level, h.dtype))
+    level_image = phi(jnp.asarray(level, h.dtype))
     for above in layers[index + 1 :]:
         weights = above.weights
         if above is layers[index + 1]:
-            values = above.values[:, None] + (at - z)[..., None] * weights[None]
+            values = above.values[:, None] + (level_image - z)[..., None] * weights[None]
             gradients = above.gradients[..., None, :] - dz[..., None] * weights[None, None]
             reached = jnp.broadcast_to((weights != 0)[None], values.shape)
         else:
@@ -345,6 +357,6 @@ def _moved(
         slope = phi.derivative(h)
         reached = reached & (slope != 0)
         z, dz = phi(h), slope[None] * gradients
-        moved = _Above(values, gradients, weights, above.biases, above.law)
-        found.append((moved, reached))
-    return found
+        conditioned = _LayerValues(values, gradients, weights, above.biases, above.law)
+        results.append((conditioned, reached))
+    return results

@@ -1,4 +1,4 @@
-"""Moments on disk: one small file, replaced in one step, so that a killed run loses little."""
+"""Checkpoints: one small file of moments, replaced atomically; a killed run loses little."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from jaxexpr.ensemble.tasks import Task
 from jaxexpr.networks import Network
 
 
-def save_accumulators(path: Path, known: dict[str, Accumulator]) -> None:
+def save_accumulators(path: Path, accumulators: dict[str, Accumulator]) -> None:
     """Write the moments of all probes to `path`."""
-    arrays: dict[str, Any] = {"names": np.array(list(known))}
-    for i, item in enumerate(known.values()):
+    arrays: dict[str, Any] = {"names": np.array(list(accumulators))}
+    for i, item in enumerate(accumulators.values()):
         arrays[f"{i}.draws"], arrays[f"{i}.fingerprint"] = item.draws, item.fingerprint
         arrays[f"{i}.left_out"], arrays[f"{i}.failed"] = item.left_out, item.failed
         for part in ("moments", "coarser"):
@@ -40,18 +40,18 @@ def load_accumulators(path: Path, fingerprint: str) -> dict[str, Accumulator]:
     Raises
     ------
     ValueError
-        naming the file if it is damaged or belongs to another estimate.
+        if the file is damaged or belongs to another estimate; the message names the file.
     """
     try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
+        with open(path, "rb") as binary, np.load(binary, allow_pickle=False) as file:
             arrays = dict(file)
-        known = {}
+        accumulators = {}
         for i, name in enumerate(arrays["names"].tolist()):
             parts = [
                 Moments(*(arrays[f"{i}.{part}.{field}"] for field in Moments._fields))
                 for part in ("moments", "coarser")
             ]
-            known[name] = Accumulator(
+            accumulators[name] = Accumulator(
                 parts[0],
                 parts[1],
                 arrays[f"{i}.left_out"],
@@ -63,22 +63,22 @@ def load_accumulators(path: Path, fingerprint: str) -> dict[str, Accumulator]:
         raise ValueError(
             f"checkpoint={str(path)!r} cannot be read ({error}): delete it to start anew"
         ) from error
-    if any(item.fingerprint != fingerprint for item in known.values()):
+    if any(item.fingerprint != fingerprint for item in accumulators.values()):
         raise ValueError(
             f"checkpoint={str(path)!r} belongs to another net, curve, key, method or points: "
             "give another path, or delete it"
         )
-    return known
+    return accumulators
 
 
 def run_fingerprint(net: Network, data: object, key: Key[Array, ""], task: Task) -> str:
-    """Return the fingerprint of a network, what it is measured along, the key and the task."""
-    numbers = jax.tree.leaves((net, data))
-    whole = (
+    """Return the fingerprint of a network, the data (such as a curve), the key and the task."""
+    leaves = jax.tree.leaves((net, data))
+    parts = (
         (net.fingerprint_parts, net.activation, str(jax.tree.structure((net.weights, net.biases)))),
         (data.kind, data.domain, data.point, data.shape) if isinstance(data, Curve) else (),
         task.fingerprint_parts,
-        [np.asarray(leaf).astype(net.dtype) for leaf in numbers],
+        [np.asarray(leaf).astype(net.dtype) for leaf in leaves],
         (str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key))),
     )
-    return fingerprint_of(whole)
+    return fingerprint_of(parts)

@@ -1,9 +1,10 @@
-"""Sweeping weights instead of the input: how many ways a moving layer labels fixed points.
+"""Labellings of fixed points by a network with a moving layer.
 
-Raghu et al. 2017, appendix B.3. The weights of one layer go round a great circle,
-``W cos t + W' sin t``, all others stay; a unit of any layer above is a read-out, and its sign the
-label of a point. At fixed points the pre-activations of the moving layer are arcs themselves, so
-in a piecewise linear network every flip of a label is known exactly.
+Raghu et al. 2017, appendix B.3. The weights of one layer move along a great circle,
+``W cos t + W' sin t``, and all others are fixed. Units of that layer and of all layers above serve
+as readouts: the sign of a unit is the label of a point. At a fixed point the pre-activations of the
+moving layer follow an arc, so that in a piecewise linear network every flip of a label is computed
+exactly.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import ArrayLike
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.shapes import Array, Key
-from jaxexpr.ensemble.labelling_passes import Sweep, initial_label_capacity
+from jaxexpr.ensemble.labelling_passes import MovingLayer, initial_label_capacity
 from jaxexpr.ensemble.options import RunOptions
 from jaxexpr.ensemble.runner import run_task
 from jaxexpr.ensemble.statistics import Estimate
@@ -42,29 +43,30 @@ def dichotomies(
     points: int | None = None,
     **options: Unpack[RunOptions],
 ) -> dict[str, Estimate]:
-    """Count the labellings of points that networks give while the weights of one layer move.
+    """Count the labellings of fixed points by networks in which the weights of one layer move.
 
     Parameters
     ----------
     net : arrays in its laws are a sweep.
     inputs : the points to be labelled, ``(s, n_in)``, at most 62.
-    swept : number of the layer whose weights move, 1 the first, or several, one at a time.
-    readouts : units of each layer whose signs are labels, each by itself; their counts are
-        averaged, which costs little and lowers the error.
-    path : ``"circle"`` (t in [0, 2 pi]), ``"half"`` of it, or ``"arc"``, a quarter.
+    swept : number, from 1, of the layer whose weights move; or several numbers, for one moving
+        layer at a time.
+    readouts : number of readout units of each layer. Each gives labellings by itself; their counts
+        are averaged, which costs little and lowers the error.
+    path : ``"circle"`` (t in [0, 2 pi]), ``"half"`` of it, or ``"arc"``, a quarter of it.
     method : ``"exact"`` (piecewise linear networks: every flip), ``"grid"``, or ``"auto"``: exact
-        where it can be.
-    points : of the grid, both ends among them; by default 1025.
+        if the activation is piecewise linear and `points` is not given.
+    points : number of grid points, including both ends; default 1025.
     key, draws : as for ``estimate``.
-    options : see ``RunOptions``. A grid misses what happens between its points: ``refine=0.01``
-        doubles it until the counts move by less than that.
+    options : see ``RunOptions``. A grid misses flips between its points: ``refine=0.01``
+        doubles their number until the counts change by at most 1 %.
 
     Returns
     -------
-    ``{"dichotomies": Estimate, "flips": Estimate}``: different labellings met on the path, and
-    label changes of all points. ``mean`` has shape ``net.sweep_shape + (depth,)`` for one `swept`
-    layer, ``net.sweep_shape + (len(swept), depth)`` for several. The last axis is the layer that
-    is read out; NaN below the moving one.
+    ``{"dichotomies": Estimate, "flips": Estimate}``: the number of different labellings on
+    the path, and the number of label changes of all points. ``mean`` has shape
+    ``net.sweep_shape + (depth,)`` for one moving layer, ``net.sweep_shape + (len(swept), depth)``
+    for several. The last axis is the layer of the readouts; NaN below the moving layer.
 
     In float32 flips of two labels within a millionth of a radian count as one; float64 tells
     them apart.
@@ -72,16 +74,17 @@ def dichotomies(
     Raises
     ------
     ValueError
-        for more than 62 points, points of another space, a layer that is not there, and
-        ``method="exact"`` with a smooth activation.
+        if `net` is not an ``MLP``, there are more than 62 points, the points are not in its input
+        space, a layer does not exist or has fewer units than `readouts`, ``method="exact"`` is
+        given with a smooth activation or with `points`.
 
     Examples
     --------
     >>> import jax
     >>> from jaxexpr import laws
     >>> net = MLP((4, 16, 16), laws.Gaussian(3.0), laws.Zero(), "hard_tanh")
-    >>> found = dichotomies(net, np.eye(4), key=jax.random.key(0), draws=20)
-    >>> float(found["flips"].mean[0])  # a great circle meets the plane of each point twice
+    >>> counts = dichotomies(net, np.eye(4), key=jax.random.key(0), draws=20)
+    >>> float(counts["flips"].mean[0])  # a great circle meets the plane of each point twice
     8.0
     """
     if not isinstance(net, MLP):
@@ -96,15 +99,15 @@ def dichotomies(
             f"inputs has shape {np.shape(inputs)}: give points (s, {net.widths[0]}), in the input "
             "space of the network"
         )
-    number = np.shape(inputs)[0]
-    if number > MOST_POINTS:
+    point_count = np.shape(inputs)[0]
+    if point_count > MOST_POINTS:
         raise ValueError(
-            f"inputs holds {number} points, whose labels are coded in {MOST_POINTS} bits: "
+            f"inputs holds {point_count} points, whose labels are coded in {MOST_POINTS} bits: "
             f"give at most {MOST_POINTS}"
         )
     checks.held("inputs", inputs, net.dtype)
-    numbers = isinstance(swept, int | np.integer | Sequence | np.ndarray)
-    if not numbers or isinstance(swept, str):
+    valid = isinstance(swept, int | np.integer | Sequence | np.ndarray)
+    if not valid or isinstance(swept, str):
         raise ValueError(f"swept={checks.shown(swept)}: give the number of a layer, or several")
     chosen = (swept,) if isinstance(swept, int | np.integer) else tuple(swept)
     layers = tuple(checks.integer("swept", layer, minimum=0) - 1 for layer in chosen)
@@ -132,14 +135,14 @@ def dichotomies(
     if exact and points is not None:
         raise ValueError(f"points={points} with method='exact': leave points out")
     grid = checks.integer("points", GRID_POINTS if points is None else points, minimum=2)
-    known = not checks.is_traced(inputs)
-    moment = float(np.mean(np.square(np.asarray(inputs, np.float64)))) if known else None
-    task = Sweep(
+    concrete = not checks.is_traced(inputs)
+    moment = float(np.mean(np.square(np.asarray(inputs, np.float64)))) if concrete else None
+    task = MovingLayer(
         layers=layers,
         several=not isinstance(swept, int | np.integer),
         readouts=readouts,
         quarters=PATHS[path],
-        inputs=number,
+        inputs=point_count,
         points=0 if exact else grid,
         capacities=tuple(
             initial_label_capacity(net, layer, moment, PATHS[path]) for layer in layers

@@ -1,4 +1,4 @@
-"""Options of a run over many networks: the same for everything that measures many of them."""
+"""Options of a run over many networks, the same for all functions that run a task."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ MAX_POINTS = 2**17
 
 
 class RunOptions(TypedDict, total=False):
-    """Options of a run over many networks; all but `target` and `refine` leave numbers as they are.
+    """Options of a run; only `target` (with `chunk`) and `refine` affect numbers beyond rounding.
 
     Attributes
     ----------
-    target : stop as soon as every relative standard error is at most this. Looked at after 64
-        networks and after every quarter more (or after every `chunk`), so that the number drawn
-        does not depend on the machine.
-    refine : double the points, from `points` or the default on, until no layer's mean moves by more
-        than this share of itself at fewer of them (``discretisation``); looked at in the first 16
-        networks. Where that takes more than `max_points` the estimates say so, layer by layer
-        (``converged``).
-    max_points : the most points that `refine` may take; 2**17 by default.
-    extend : estimates of the same net, curve, key, probes and points: their networks are not drawn
+    target : stop when every relative standard error is at most this. Checked at 64 networks and
+        then each time their number has grown by a quarter, at least by 64 (with `chunk`: at every
+        multiple of it), so that the number drawn does not depend on the machine.
+    refine : double the number of points, starting from `points` or the default, until every layer's
+        mean at fewer points differs by at most this fraction of it (``discretisation``); checked on
+        the first 16 networks. If that requires more than `max_points`, the refinement stops, and
+        the estimate's ``converged`` is False for the layers concerned.
+    max_points : largest number of points that `refine` may use; 2**17 by default.
+    extend : estimates of the same net, curve, key, probes and points, whose networks are not drawn
         again.
-    checkpoint : a file that is kept up to date, and continued from if it exists already; one that
-        holds more than `draws` networks is returned with all of them. Not together with `extend`.
-    chunk : most networks between two updates of the progress bar.
-    batch : networks computed side by side; default 1 on CPU unless they are small, and what
-        `memory` allows elsewhere. Changes no number beyond rounding.
-    memory : bytes for what is in flight: networks side by side are as many as fit, and a curve is
-        cut where its exact pieces do not; points of a grid, and tangents, of one network are never
-        cut. Default 1 GiB on CPU, half the device's memory elsewhere.
-    progress : None shows a bar where the error stream is a terminal, and in a notebook; True
-        writes lines to it where it is neither, one every ten seconds and one at the end; False
-        shows nothing. A function is called with (networks done, in all, seconds since the call
-        began), at most ten times a second and at the end. A run that will take more than an hour
-        says so, unless with False.
-    title : what the progress bar calls the networks.
+    checkpoint : file that is updated during the run; if it exists, the run continues from it. If it
+        holds more than `draws` networks, all of them are returned. Not together with `extend`.
+    chunk : largest number of networks between two updates of the progress bar.
+    batch : networks computed at once; by default 1 on CPU unless they are small, and elsewhere as
+        many as `memory` allows. Changes no number beyond rounding.
+    memory : bytes of device memory to use: a batch has as many networks as fit, and a curve whose
+        exact pieces do not fit is split; the grid points or tangents of one network are never
+        split. Default 1 GiB on CPU, half of the device's memory elsewhere.
+    progress : None shows a bar if the error stream is a terminal, and in a notebook. True writes
+        lines if it is neither, one every ten seconds and one at the end. False shows nothing. A
+        function is called with (networks done, networks in all, seconds since the call began), at
+        most ten times a second and at the end. Unless it is False, a run that will take more than
+        an hour is announced.
+    title : name of the networks in the progress bar.
     """
 
     target: float | None
@@ -60,7 +60,7 @@ class RunOptions(TypedDict, total=False):
 
 
 class Settings(NamedTuple):
-    """The options of a run, checked, with the defaults of those not given."""
+    """The options of a run, checked and with defaults filled in."""
 
     memory: float
     batch: int | None
@@ -79,9 +79,9 @@ def settings(options: RunOptions) -> Settings:
     Raises
     ------
     TypeError
-        for an option that does not exist.
+        if an option does not exist.
     ValueError
-        naming the option.
+        if the value of an option is invalid; the message names the option.
     """
     unknown = [name for name in options if name not in RunOptions.__annotations__]
     if unknown:
@@ -91,14 +91,15 @@ def settings(options: RunOptions) -> Settings:
     chunk, batch = options.get("chunk"), options.get("batch")
     extend, checkpoint = options.get("extend"), options.get("checkpoint")
     if max_points is not None and refine is None:
-        raise ValueError(f"max_points={max_points} without refine: say refine=0.01, for instance")
+        raise ValueError(f"max_points={max_points} without refine: give refine=0.01, for instance")
     path = None if checkpoint is None else checks.path("checkpoint", checkpoint)
     if path is not None and extend:
         raise ValueError(
-            f"checkpoint={str(path)!r} and extend are two places to go on from: give one of them"
+            f"checkpoint={str(path)!r} and extend both give networks to continue "
+            "from: give one of them"
         )
-    whole = extend is None or isinstance(extend, Mapping)
-    if not whole or not all(isinstance(e, Estimate) for e in (extend or {}).values()):
+    is_mapping = extend is None or isinstance(extend, Mapping)
+    if not is_mapping or not all(isinstance(e, Estimate) for e in (extend or {}).values()):
         raise ValueError(f"extend={checks.shown(extend)}: give what estimate returned")
     return Settings(
         target=None if target is None else checks.positive("target", target),

@@ -1,8 +1,8 @@
-"""How far a small perturbation that is put in at one layer grows in the layers above.
+"""Growth of a small perturbation of each layer in all layers above.
 
 Raghu et al. 2017, section 3.1: noise in lower layers is amplified by all layers above it, so its
-growth depends on the remaining depth. Here the perturbation is infinitesimal and in a random
-direction of a layer's post-activations: no step size, no cancellation.
+growth depends on the remaining depth. Here the perturbation is infinitesimal, in a random
+direction of a layer's post-activations: there is no step size and no cancellation.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from jaxexpr.networks import MLP, LayerSpec, Network
 from jaxexpr.probes.base import Number
 
 Point = Float[Array, "n_in"] | Float[np.ndarray, "n_in"]
-# Of a layer: the point's image and its exponent, directions, and logarithms of their growth.
+# At a layer: the point's image and its exponent, directions, and logarithms of their growth.
 State = tuple[Float[Array, "1 _"], Int[Array, ""], Float[Array, "depth _"], Float[Array, "depth"]]
 
 NAMES = ("perturbation", "log_perturbation")
-DIRECTION = 3  # kind of the draw of a direction
+DIRECTION = 3  # index of the random stream of the directions
 
 
 @explained
@@ -48,26 +48,27 @@ def perturbations(
     draws: int,
     **options: Unpack[RunOptions],
 ) -> dict[str, Estimate]:
-    """Measure the growth of perturbations put in at every layer, above every layer.
+    """Measure the growth of a small perturbation of each layer in all layers above.
 
     Parameters
     ----------
     net : arrays in its laws are a sweep.
-    point : the input at which it is perturbed, ``(n_in,)``.
+    point : the input at which the network is perturbed, ``(n_in,)``.
     key, draws : as for ``estimate``.
-    options : see ``RunOptions``; there is nothing to refine.
+    options : see ``RunOptions``; `refine` does not apply.
 
     Returns
     -------
     ``{"perturbation": Estimate, "log_perturbation": Estimate}``, means of shape
     ``net.sweep_shape + (depth, depth)``: entry ``[j, l]`` is the mean of ``|dz_l| / |dz_j|``, or of
-    its logarithm, with dz_j a random direction in the output of layer j; NaN for l < j. In the
-    mean of logarithms, networks in which the perturbation dies are left out (``n`` counts).
+    its logarithm, with dz_j a random direction in the output of layer j; NaN for l < j. The mean of
+    logarithms leaves out networks in which the perturbation vanishes (``n`` counts the others).
 
     Raises
     ------
     ValueError
-        for a point of another space, and as ``estimate``.
+        if `net` is not an ``MLP``, `point` is not in its input space, or `refine` is given; and as
+        ``estimate``.
 
     Examples
     --------
@@ -99,7 +100,7 @@ def perturbations(
 
 @dataclasses.dataclass(frozen=True)
 class Perturbed(Task):
-    """One random direction for each layer, sent through all layers above."""
+    """The task of ``perturbations``: one random direction per layer, followed upwards."""
 
     def shapes(self, net: Network, data: Point) -> dict[str, tuple[int, ...]]:
         return dict.fromkeys(NAMES, (net.depth, net.depth))
@@ -118,8 +119,9 @@ class Perturbed(Task):
     def observe(self, net: Network, key: Key[Array, ""], data: Float[Array, "n_in"]) -> Observed:
         dtype, depth = jnp.dtype(net.dtype), net.depth
         seed = prng.seed(key)
-        # A row for each layer's perturbation, of length 1 once it is put in; its growth is kept as
-        # a logarithm, and points of homogeneous networks as a power of two: nothing overflows.
+        # One row per perturbed layer, a unit vector from that layer on. Growth is stored as a
+        # logarithm, and points of homogeneous networks are scaled by powers of two, so that
+        # nothing overflows.
         state: State = (
             data[None],
             jnp.zeros((), jnp.int32),
@@ -135,29 +137,33 @@ class Perturbed(Task):
                 step: tuple[Index, LayerSpec],
                 draw: Callable[[tuple[Index, LayerSpec]], tuple[Array, Array]] = draw,
             ) -> tuple[State, tuple[Float[Array, "depth"], Bool[Array, "depth"]]]:
-                z, exponent, moving, log = state
+                z, exponent, directions, log_growth = state
                 weights, biases = draw(step)
-                products = dot(jnp.concatenate([z, moving]), weights)
+                products = dot(jnp.concatenate([z, directions]), weights)
                 h = products[:1] + biases[None] * power_of_two(-exponent, dtype)
                 z = net.activation(h)
-                moving = net.activation.derivative(h) * products[1:]
+                directions = net.activation.derivative(h) * products[1:]
                 if net.activation.homogeneous:
                     largest = jnp.max(jnp.abs(z))
-                    moved = jnp.where(largest > 0, jnp.frexp(largest)[1], 0).astype(jnp.int32)
-                    z = z * power_of_two(-moved, dtype)
-                    exponent = jnp.where(largest > 0, exponent + moved, 0)
-                lengths = norms(moving)
-                alive = lengths != 0
-                moving = moving / jnp.where(alive, lengths, 1)[:, None]
-                growth = jnp.where(alive, jnp.log(jnp.where(alive, lengths, 1)), -jnp.inf)
+                    shift = jnp.where(largest > 0, jnp.frexp(largest)[1], 0).astype(jnp.int32)
+                    z = z * power_of_two(-shift, dtype)
+                    exponent = jnp.where(largest > 0, exponent + shift, 0)
+                lengths = norms(directions)
+                nonzero = lengths != 0
+                directions = directions / jnp.where(nonzero, lengths, 1)[:, None]
+                growth = jnp.where(nonzero, jnp.log(jnp.where(nonzero, lengths, 1)), -jnp.inf)
                 words = prng.words(prng.child(seed, step[0], DIRECTION), (1, z.shape[1]))
-                fresh = prng.normal(words.second, dtype)
-                here = jnp.arange(depth, dtype=jnp.int32) == step[0]
-                moving = jnp.where(here[:, None], fresh / norms(fresh)[:, None], moving)
-                log = jnp.where(here, 0, log + growth)
+                new_direction = prng.normal(words.second, dtype)
+                is_this_layer = jnp.arange(depth, dtype=jnp.int32) == step[0]
+                directions = jnp.where(
+                    is_this_layer[:, None],
+                    new_direction / norms(new_direction)[:, None],
+                    directions,
+                )
+                log_growth = jnp.where(is_this_layer, 0, log_growth + growth)
                 finite = jnp.isfinite(jnp.sum(jnp.abs(z)) + jnp.sum(lengths))
                 finite = finite | (jnp.arange(depth, dtype=jnp.int32) > step[0])
-                return (z, exponent, moving, log), (log, finite)
+                return (z, exponent, directions, log_growth), (log_growth, finite)
 
             indices = range(run.first, run.first + run.layers)
             if run.layers == 1:
@@ -169,10 +175,12 @@ class Perturbed(Task):
                 state, both = scan(body, state, steps, seed)
                 rows.append(both)
         logs, finite = (jnp.concatenate(x).T for x in zip(*rows, strict=True))
-        alive = jnp.where(jnp.isneginf(logs), jnp.nan, logs)
-        # 2**exponent apart: growth in deep networks leaves the range of floats.
-        bits = logs / np.asarray(np.log(2), dtype)
-        exponent = jnp.where(jnp.isfinite(bits), jnp.floor(bits), 0)
-        value = Number(jnp.exp2(bits - exponent), exponent.astype(jnp.int32))
-        plain = Observation.of(alive, coarser=0.0)._replace(finite=finite)
-        return Observed(dict(zip(NAMES, (plain._replace(number=value), plain), strict=True)))
+        finite_logs = jnp.where(jnp.isneginf(logs), jnp.nan, logs)
+        # With a separate exponent: growth in deep networks exceeds the range of floats.
+        log2 = logs / np.asarray(np.log(2), dtype)
+        exponent = jnp.where(jnp.isfinite(log2), jnp.floor(log2), 0)
+        value = Number(jnp.exp2(log2 - exponent), exponent.astype(jnp.int32))
+        log_observation = Observation.of(finite_logs, coarser=0.0)._replace(finite=finite)
+        return Observed(
+            dict(zip(NAMES, (log_observation._replace(number=value), log_observation), strict=True))
+        )

@@ -1,7 +1,7 @@
-"""The one runner: many random networks, means with errors, continued where they were left.
+"""Run a task in many random networks; merge means and errors; resume.
 
-Network i of a run is the one of ``jax.random.fold_in(key, i)`` in every cell of a sweep; nothing
-depends on how networks are cut into chunks.
+Network i of a run is drawn from ``jax.random.fold_in(key, i)`` in every cell of a sweep, and does
+not depend on how networks are split into chunks.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from jaxexpr.ensemble.statistics import Accumulator, Estimate, Moments
 from jaxexpr.ensemble.tasks import Task
 from jaxexpr.networks import Network
 
-PILOTS = 16  # networks at which a discretisation error is looked at
-ENOUGH = 64  # networks after which a layer without a number has none
-LONG = 3600.0  # seconds that nobody waits for unwarned
+PILOTS = 16  # networks on which `refine` checks the discretisation error
+ENOUGH = 64  # networks after which `target` no longer waits for a layer without a number
+LONG = 3600.0  # seconds; longer runs are announced
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run; what was done until then is kept here.
+    """Raised on Ctrl-C during a run; holds the results so far.
 
     Attributes
     ----------
-    estimates : of ``estimate`` and others like it: what was gathered, ready to be extended; empty
-        if it came before the first networks.
-    fit : of ``training.train``: the networks as they were then, with the records until then;
-        None if it came before the first record, and of everything else.
+    estimates : from ``estimate`` and other functions that run a task: the estimates so far, which
+        `extend` accepts; empty if no network was finished.
+    fit : from ``training.train``: the networks and the records so far; None before the first
+        record, and for all other functions.
     """
 
     def __init__(self, estimates: dict[str, Estimate], fit: Any = None) -> None:
-        what = "interrupted before anything was done that could be handed over"
+        message = "interrupted before anything was done that could be handed over"
         if estimates:
-            what = "interrupted; .estimates holds the networks done so far"
+            message = "interrupted; .estimates holds the networks done so far"
         elif fit is not None:
-            what = "interrupted; .fit holds the networks as they are, and their records"
-        super().__init__(what)
+            message = "interrupted; .fit holds the networks as they are, and their records"
+        super().__init__(message)
         self.estimates, self.fit = estimates, fit
 
 
@@ -67,26 +67,26 @@ def run_task(
     draws: int,
     **options: Unpack[RunOptions],
 ) -> dict[str, Estimate]:
-    """Do a task in many random networks: in chunks, on all devices, with errors and checkpoints.
+    """Run a task in many random networks: in chunks, on all devices, with errors and checkpoints.
 
     Parameters
     ----------
     task : what is measured in each network, a ``Task`` of your own.
     net : an ``MLP`` or a ``ConvNet``; arrays in its laws are a sweep.
-    data : what ``Task.observe`` gets beside the network: an array, or a tuple, list or dictionary
-        of arrays. Real numbers are computed in the precision of the network, integers stay.
-    key : with the number of a network it determines that network.
-    draws : number of networks in the result (the most, if `target` is given).
+    data : further input of ``Task.observe``: an array, or a tuple, list or dictionary of arrays.
+        Real numbers are converted to the precision of the network, integers are left as they are.
+    key : the key and the number of a network determine the network.
+    draws : number of networks; with `target`, the largest number of networks.
     options : see ``RunOptions``.
 
     Returns
     -------
-    ``{name: Estimate}``, means of shape ``net.sweep_shape +`` the shape of the number.
+    ``{name: Estimate}``, means of shape ``net.sweep_shape`` and the shape of one observation.
 
     Raises
     ------
     ValueError
-        naming the argument.
+        if an argument is invalid; the message names it.
     Interrupted
         on Ctrl-C, with the estimates so far.
     """
@@ -128,7 +128,7 @@ def _check_task(task: object) -> None:
 
 
 def _in_precision(leaf: object, dtype: str) -> Shaped[np.ndarray, "..."]:
-    """An array of the data: real numbers in the precision of the network."""
+    """One array of `data`, with real numbers in the precision of the network."""
     array = checks.numeric("data", leaf)
     array = np.asarray(array)
     return array.astype(dtype) if jnp.issubdtype(array.dtype, jnp.inexact) else array
@@ -143,28 +143,28 @@ def _run(
     run: Settings,
     bar: Bar,
 ) -> dict[str, Estimate]:
-    """Networks up to number `draws`, after those that are known already."""
+    """Run networks until there are `draws`, continuing from `extend` or the checkpoint."""
     with precision(net.dtype):
         shape = layout(net, data, task, run.memory, run.batch)
         names = list(task.shapes(net, data))
     fingerprint = run_fingerprint(net, data, key, task)
-    known = _continued(run.extend, fingerprint, names, draws)
+    accumulators = _accumulators_of(run.extend, fingerprint, names, draws)
     if run.checkpoint is not None and run.checkpoint.exists():
-        known = load_accumulators(run.checkpoint, fingerprint)
-    first = next(iter(known.values())).draws if known else 0
+        accumulators = load_accumulators(run.checkpoint, fingerprint)
+    first = next(iter(accumulators.values())).draws if accumulators else 0
     bar.resumed(first, draws)
     with precision(net.dtype), bar:
         step = stepper(net, data, key, task, shape)
         pace, saved, warned = Pace(shape, run.chunk), time.monotonic(), False
-        look = first if run.extend else _next_look(first - 1, run.chunk)
+        next_check = first if run.extend else _next_check(first - 1, run.chunk)
         try:
             while first < draws:
-                if run.target is not None and first == look:
-                    if _reached(known, run.target):
+                if run.target is not None and first == next_check:
+                    if _reached(accumulators, run.target):
                         break
-                    look = _next_look(first, run.chunk)
+                    next_check = _next_check(first, run.chunk)
                 count = min(pace.count(), draws - first)
-                count = count if run.target is None else min(count, look - first)
+                count = count if run.target is None else min(count, next_check - first)
                 observed = pace.timed(lambda: step(first, count), count)  # noqa: B023
                 larger = task.with_more_capacity(observed.required, net, run.memory)
                 if larger is not None:  # these networks again, and all that follow
@@ -173,72 +173,76 @@ def _run(
                     step = stepper(net, data, key, task, shape)
                     pace.compiles()
                     continue
-                known = _merged(known, observed.numbers, fingerprint, count)
+                accumulators = _merged(accumulators, observed.numbers, fingerprint, count)
                 first += count
                 if run.checkpoint is not None and time.monotonic() - saved > 5:
-                    save_accumulators(run.checkpoint, known)
+                    save_accumulators(run.checkpoint, accumulators)
                     saved = time.monotonic()
                 seconds = pace.seconds(draws - first)
                 if seconds > LONG and not warned:
-                    bar.say(f"{run.title}: {_long(seconds, task, run)}")
+                    bar.say(f"{run.title}: {_duration_warning(seconds, task, run)}")
                     warned = True
                 bar.update(first)
-        except KeyboardInterrupt as stop:
-            if run.checkpoint is not None and known:
-                save_accumulators(run.checkpoint, known)
-            raise Interrupted(_estimates(known, names, task, run.refine)) from stop
+        except KeyboardInterrupt as interrupt:
+            if run.checkpoint is not None and accumulators:
+                save_accumulators(run.checkpoint, accumulators)
+            raise Interrupted(_estimates(accumulators, names, task, run.refine)) from interrupt
         if run.checkpoint is not None:
-            save_accumulators(run.checkpoint, known)
-    return _estimates(known, names, task, run.refine)
+            save_accumulators(run.checkpoint, accumulators)
+    return _estimates(accumulators, names, task, run.refine)
 
 
-def _next_look(done: int, chunk: int | None) -> int:
-    """The number of networks, above `done`, at which a target is looked at next."""
+def _next_check(done: int, chunk: int | None) -> int:
+    """Number of networks at which `target` is checked next, after `done`."""
     if chunk is not None:
         return (done // chunk + 1) * chunk
-    look = 0
-    while look <= done:
-        look += max(ENOUGH, look // 4)
-    return look
+    check = 0
+    while check <= done:
+        check += max(ENOUGH, check // 4)
+    return check
 
 
-def _long(seconds: float, task: Task, run: Settings) -> str:
-    """What to say of a run that will take long."""
-    most = "" if run.target is None else "up to "
-    ways = ["fewer draws"]
+def _duration_warning(seconds: float, task: Task, run: Settings) -> str:
+    """Message for a run that will take long."""
+    bound = "" if run.target is None else "up to "
+    advice = ["fewer draws"]
     if run.target is None:
-        ways.append("target=0.05 (stops at that relative error)")
+        advice.append("target=0.05 (stops at that relative error)")
     if task.exact:
-        ways.append('method="grid" (where the probe has it)')
-    safe = "" if run.checkpoint else '; checkpoint="run.npz" goes on where it was stopped'
-    hours = f"about {most}{seconds / 3600:.3g} hours left at this pace"
-    return f"{hours}; shorter: {', '.join(ways)}{safe}"
+        advice.append('method="grid" (where the probe has it)')
+    resumable = "" if run.checkpoint else '; checkpoint="run.npz" goes on where it was stopped'
+    hours = f"about {bound}{seconds / 3600:.3g} hours left at this pace"
+    return f"{hours}; shorter: {', '.join(advice)}{resumable}"
 
 
 def _refined(task: Task, net: Network, data: object, key: Key[Array, ""], run: Settings) -> Task:
-    """The task at as many points as the error asks for, or as the budget of points allows."""
-    pilot = Settings(memory=run.memory, batch=run.batch)
+    """The task with as many points as `refine` requires, but at most `max_points`."""
+    pilot_settings = Settings(memory=run.memory, batch=run.batch)
     with precision(net.dtype):
         names = list(task.shapes(net, data))
     while True:
         finer = task.refined()
         if finer is None or max(finer.method_of(name)[1] for name in names) > run.max_points:
             return task
-        if max(task.method_of(name)[1] for name in names) >= 3:  # fewer have no coarser look
+        if max(task.method_of(name)[1] for name in names) >= 3:  # with fewer the error is unknown
             try:
-                made = _run(task, net, data, key, PILOTS, pilot, Bar(0, "networks", False))
-            except Interrupted as stop:
-                raise Interrupted({}) from stop
-            off = [one.discretisation > run.refine * np.abs(one.mean) for one in made.values()]
-            if not any(wrong.any() for wrong in off):
+                estimates = _run(
+                    task, net, data, key, PILOTS, pilot_settings, Bar(0, "networks", False)
+                )
+            except Interrupted as interrupt:
+                raise Interrupted({}) from interrupt
+            exceeded = [
+                item.discretisation > run.refine * np.abs(item.mean) for item in estimates.values()
+            ]
+            if not any(layers.any() for layers in exceeded):
                 return task
         task = finer
 
 
 def _merged(
-    known: dict[str, Accumulator], numbers: dict[str, Any], fingerprint: str, count: int
+    accumulators: dict[str, Accumulator], numbers: dict[str, Any], fingerprint: str, count: int
 ) -> dict[str, Accumulator]:
-    """What is known of all networks, with the observations of `count` more."""
+    """The accumulators with the observations of `count` more networks merged in."""
     merged = {}
     for name, (number, coarser, left_out, finite) in numbers.items():
         value = np.asarray(number.value, np.float64)
@@ -251,30 +255,30 @@ def _merged(
             count,
             fingerprint,
         )
-        merged[name] = known[name].merge(new) if known else new
+        merged[name] = accumulators[name].merge(new) if accumulators else new
     return merged
 
 
 def _estimates(
-    known: dict[str, Accumulator], names: list[str], task: Task, tolerance: float | None
+    accumulators: dict[str, Accumulator], names: list[str], task: Task, tolerance: float | None
 ) -> dict[str, Estimate]:
     return {
-        name: known[name].estimate(name, *task.method_of(name), tolerance)
+        name: accumulators[name].estimate(name, *task.method_of(name), tolerance)
         for name in names
-        if known
+        if accumulators
     }
 
 
-def _reached(known: dict[str, Accumulator], target: float) -> bool:
+def _reached(accumulators: dict[str, Accumulator], target: float) -> bool:
     """Whether every relative standard error is at most `target`."""
-    if not known:
+    if not accumulators:
         return False
-    for one in known.values():
-        count, mean, squares, _ = one.moments
-        some = count > 0  # after many networks without a number, there is none to wait for
-        if one.draws < ENOUGH and not some.all():
+    for item in accumulators.values():
+        count, mean, squares, _ = item.moments
+        counted = count > 0  # a layer without a number after many networks has none
+        if item.draws < ENOUGH and not counted.all():
             return False
-        count, mean, squares = count[some], mean[some], squares[some]
+        count, mean, squares = count[counted], mean[counted], squares[counted]
         if not count.size or np.any(count < 2):
             return False
         error = np.sqrt(squares / (count - 1) / count)
@@ -283,27 +287,32 @@ def _reached(known: dict[str, Accumulator], target: float) -> bool:
     return True
 
 
-def _continued(
+def _accumulators_of(
     extend: Mapping[str, Estimate], fingerprint: str, names: list[str], draws: int
 ) -> dict[str, Accumulator]:
-    """What is known from estimates made before; nothing of none."""
+    """Accumulators of the estimates given as `extend`; empty if none."""
     if not extend:
         return {}
     if sorted(extend) != sorted(names):
         raise ValueError(
             f"extend holds {sorted(extend)} and probes are {sorted(names)}: give the same"
         )
-    known = {name: one.accumulated for name, one in extend.items() if one.accumulated is not None}
-    if len(known) < len(extend):
-        raise ValueError("extend holds estimates read from a file or made of samples: draw anew")
-    if any(one.fingerprint != fingerprint for one in known.values()):
+    accumulators = {
+        name: item.accumulated for name, item in extend.items() if item.accumulated is not None
+    }
+    if len(accumulators) < len(extend):
+        raise ValueError(
+            "extend holds estimates read from a file or made of samples, which cannot be "
+            "continued: draw anew"
+        )
+    if any(item.fingerprint != fingerprint for item in accumulators.values()):
         raise ValueError(
             "extend comes from another net, curve, key, method or points: give the same ones"
         )
-    held = next(iter(known.values())).draws
-    if draws <= held:
+    drawn = next(iter(accumulators.values())).draws
+    if draws <= drawn:
         raise ValueError(
-            f"draws={draws} and extend holds {held} networks already: draws is the number of "
-            f"networks in the result; for {draws} more give draws={held + draws}"
+            f"draws={draws} and extend holds {drawn} networks already: draws is the number of "
+            f"networks in the result; for {draws} more give draws={drawn + draws}"
         )
-    return known
+    return accumulators

@@ -1,7 +1,7 @@
-"""Running means and errors, merged exactly, and the ``Estimate`` that is made of them.
+"""Running means and errors that can be merged, and the ``Estimate`` made from them.
 
-Everything here is NumPy float64 on the host. Numbers may be far outside a float's range while
-they are gathered (a length in a deep network), so moments carry a power of two apart.
+Everything here is NumPy float64 on the host. Numbers may be far outside the range of floats while
+they are accumulated (lengths in deep networks), so moments have a separate power of two.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jaxexpr._core.spellings import ATTRIBUTES
 class Moments(NamedTuple):
     """Count, mean and sum of squared deviations, of numbers in units of ``2**exponent``.
 
-    All arrays have the shape of one number, ``sweep + (depth,)``.
+    All arrays have the shape of one network's number, ``sweep + (depth,)``.
     """
 
     n: Int[np.ndarray, "*shape"]
@@ -37,34 +37,34 @@ class Moments(NamedTuple):
 
         Examples
         --------
-        >>> found = Moments.of(np.array([[1.0], [3.0], [np.nan]]), np.zeros((3, 1), int))
-        >>> np.ldexp(found.mean, found.exponent).tolist(), found.n.tolist()
+        >>> moments = Moments.of(np.array([[1.0], [3.0], [np.nan]]), np.zeros((3, 1), int))
+        >>> np.ldexp(moments.mean, moments.exponent).tolist(), moments.n.tolist()
         ([2.0], [2])
         """
         values = np.asarray(values, np.float64)
-        kept = np.isfinite(values)
-        # The unit is the largest value's own size, so that squares neither overflow nor vanish; a
-        # zero has no size and must not set it.
-        values, own = np.frexp(np.where(kept, values, 0.0))
-        exponents = exponents + own
-        sized = values != 0
-        exponent = np.max(np.where(sized, exponents, _LEAST), axis=0, initial=_LEAST)
+        finite = np.isfinite(values)
+        # Values are scaled by the largest one, so that squares neither overflow nor vanish. A zero
+        # has no binary exponent and must not set the scale.
+        values, sizes = np.frexp(np.where(finite, values, 0.0))
+        exponents = exponents + sizes
+        nonzero = values != 0
+        exponent = np.max(np.where(nonzero, exponents, _LEAST), axis=0, initial=_LEAST)
         shift = np.clip(exponents - exponent, -3000, 0)
         values = np.ldexp(values, shift)
-        count = kept.sum(axis=0)
+        count = finite.sum(axis=0)
         mean = values.sum(axis=0) / np.maximum(count, 1)
-        squares = np.where(kept, (values - mean) ** 2, 0.0).sum(axis=0)
+        squares = np.where(finite, (values - mean) ** 2, 0.0).sum(axis=0)
         return Moments(count, mean, squares, exponent)
 
     def merge(self, other: Moments) -> Moments:
-        """Moments of both sets together (Chan, Golub and LeVeque 1983)."""
+        """Moments of the union of both sets (Chan, Golub and LeVeque 1983)."""
         exponent = np.maximum(self.exponent, other.exponent)
         a, b = self._in_units(exponent), other._in_units(exponent)
         count = a.n + b.n
-        some = np.maximum(count, 1)
+        divisor = np.maximum(count, 1)
         step = b.mean - a.mean
-        mean = a.mean + step * b.n / some
-        squares = a.squares + b.squares + step**2 * (a.n * b.n / some)
+        mean = a.mean + step * b.n / divisor
+        squares = a.squares + b.squares + step**2 * (a.n * b.n / divisor)
         return Moments(count, mean, squares, exponent)
 
     def _in_units(self, exponent: Any) -> Moments:  # of NumPy, an array or a scalar
@@ -75,7 +75,7 @@ class Moments(NamedTuple):
 
 
 _LEAST = -(2**24)
-_FEWER = "off at fewer points"
+_FEWER_POINTS = "off at fewer points"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -87,18 +87,18 @@ class Estimate:
     name : the probe.
     mean : ``sweep + (depth,)``, float64; NaN where no network has the number (``n`` is 0 there).
     sem : standard error of the mean; infinite below two networks.
-    n : how many networks went into the mean, same shape.
-    left_out : mean number of segments of a network that had no length below the layer, and so no
+    n : number of networks that contribute to the mean, same shape.
+    left_out : mean number of segments per network with zero length below the layer, which have no
         growth factor there.
-    failed : networks whose number was infinite, or NaN because the image in this layer was not
-        finite (overflow within one layer).
-    discretisation : how far the mean moves when the curve is looked at through every third
-        tangent, or every second point of the grid: the size of the discretisation error of that
-        coarser look, above that of `mean`. NaN below 3 points.
-    draws : networks drawn.
-    method, points : how, and at how many points of the curve; 0 of the exact method. A curve whose
-        pieces memory cannot hold is cut: "exact in parts of up to 5009 pieces".
-    tolerance : relative discretisation error that was asked for (``refine``), if any.
+    failed : number of networks whose number was infinite, or NaN because the image in this layer
+        was not finite (overflow within one layer).
+    discretisation : difference between `mean` and the mean with the curve sampled at every third
+        tangent, or at every second grid point: it estimates the discretisation error at those
+        fewer points, usually larger than that of `mean`. NaN below 3 points; 0 if exact.
+    draws : number of networks drawn.
+    method, points : the method, and its number of points on the curve; 0 points if it is exact. A
+        curve whose pieces do not fit into memory is split: "exact in parts of up to 5009 pieces".
+    tolerance : relative discretisation error given as ``refine``, if any.
     """
 
     name: str
@@ -116,10 +116,15 @@ class Estimate:
 
     @staticmethod
     def of(samples: ArrayLike, name: str = "samples") -> Estimate:
-        """Estimate of your own: the mean over the first axis of independent `samples`.
+        """Estimate from samples of your own: the mean over the first axis of independent `samples`.
 
-        Samples that are not finite are left out. The last axis is taken for layers where results
-        are printed; ``samples`` of shape ``(n,)`` make one layer.
+        Samples that are not finite are left out. Printed results call the last axis layers;
+        ``samples`` of shape ``(n,)`` are one layer.
+
+        Raises
+        ------
+        ValueError
+            if `samples` are not numeric, empty or a single number.
 
         Examples
         --------
@@ -139,12 +144,14 @@ class Estimate:
             )
         values = values[:, None] if values.ndim == 1 else values
         moments = Moments.of(values, np.zeros(values.shape, np.int64))
-        none = np.full(values.shape[1:], np.nan)
-        empty = Moments(np.zeros(none.shape, np.int64), none, none, np.zeros(none.shape, np.int64))
+        missing = np.full(values.shape[1:], np.nan)
+        empty = Moments(
+            np.zeros(missing.shape, np.int64), missing, missing, np.zeros(missing.shape, np.int64)
+        )
         failed = (~np.isfinite(values)).sum(axis=0)
-        whole = Accumulator(moments, empty, np.zeros(none.shape), failed, len(values), "")
-        made = whole.estimate(name, "samples", 0)
-        return dataclasses.replace(made, accumulated=None)
+        accumulator = Accumulator(moments, empty, np.zeros(missing.shape), failed, len(values), "")
+        estimate = accumulator.estimate(name, "samples", 0)
+        return dataclasses.replace(estimate, accumulated=None)
 
     @staticmethod
     def from_moments(mean: ArrayLike, sem: ArrayLike, n: ArrayLike, name: str = "mean") -> Estimate:
@@ -168,11 +175,11 @@ class Estimate:
           layer 1: 2 +- 0.1
           layer 2: 3 +- 0.2
         """
-        given = [checks.numeric(key, x) for key, x in (("mean", mean), ("sem", sem), ("n", n))]
+        arrays = [checks.numeric(key, x) for key, x in (("mean", mean), ("sem", sem), ("n", n))]
         try:
-            mean, sem, n = np.broadcast_arrays(*(np.atleast_1d(x) for x in given))
+            mean, sem, n = np.broadcast_arrays(*(np.atleast_1d(x) for x in arrays))
         except ValueError:
-            shapes = ", ".join(str(np.shape(x)) for x in given)
+            shapes = ", ".join(str(np.shape(x)) for x in arrays)
             raise ValueError(
                 f"mean, sem and n have shapes {shapes}: give shapes that broadcast"
             ) from None
@@ -183,18 +190,18 @@ class Estimate:
         return _from_moments(np.array(mean, float), np.array(sem, float), np.array(n, int), name)
 
     def __sub__(self, other: Estimate | ArrayLike) -> Estimate:
-        """Difference from another estimate, whose networks are independent of these, or a number.
+        """Difference from a number, or from another estimate of independent networks.
 
-        The error is ``hypot`` of both, with Welch and Satterthwaite's degrees of freedom, n - 1.
-        Of networks of one key the numbers are correlated, mostly so that the error is smaller than
-        that: for its own error estimate the difference network by network.
+        The error is the root of the sum of the squared errors; n - 1 of the result are the degrees
+        of freedom of Welch and Satterthwaite. Networks of the same key are not independent, and the
+        true error is mostly smaller: to get it, estimate the difference network by network.
 
         Examples
         --------
         >>> a = Estimate.from_moments([2.0], [0.3], 101)
         >>> b = Estimate.from_moments([1.0], [0.4], 11)
-        >>> found = a - b
-        >>> found.mean.tolist(), found.sem.tolist(), found.n.tolist()
+        >>> difference = a - b
+        >>> difference.mean.tolist(), difference.sem.tolist(), difference.n.tolist()
         ([1.0], [0.5], [24])
         """
         if not isinstance(other, Estimate):
@@ -222,7 +229,7 @@ class Estimate:
     def converged(self) -> Bool[np.ndarray, "*shape"]:
         """Whether the discretisation error is known and at most `tolerance` times the mean.
 
-        Where no tolerance was asked for: at most the larger of 1 % and 3 `sem`.
+        Without a tolerance: at most the larger of 1 % of the mean and 3 `sem`.
         """
         allowed = (0.01 if self.tolerance is None else self.tolerance) * np.abs(self.mean)
         if self.tolerance is None:
@@ -238,8 +245,8 @@ class Estimate:
         return self.mean - width, self.mean + width
 
     def __repr__(self) -> str:
-        how = self.method + (f" at {self.points} points" if self.points else "")
-        head = f"{self.name}: {self.draws} networks, {how}"
+        method = self.method + (f" at {self.points} points" if self.points else "")
+        head = f"{self.name}: {self.draws} networks, {method}"
         if self.mean.ndim > 1:
             cells = " x ".join(map(str, self.mean.shape[:-1]))
             head += f", {cells} cells, {self.mean.shape[-1]} layers"
@@ -247,19 +254,19 @@ class Estimate:
         rows = [
             f"  layer {i + 1}: {mean:.6g} +- {sem:.2g}"
             + ("" if n == self.draws else f" (n={n})")
-            + ("" if settled or not delta > 0 else f" NOT CONVERGED: {delta:.2g} {_FEWER}")
-            for i, (mean, sem, n, settled, delta) in enumerate(
+            + ("" if converged or not delta > 0 else f" NOT CONVERGED: {delta:.2g} {_FEWER_POINTS}")
+            for i, (mean, sem, n, converged, delta) in enumerate(
                 zip(self.mean, self.sem, self.n, self.converged, self.discretisation, strict=True)
             )
         ]
         return "\n".join([head, *rows])
 
     def _cells(self) -> list[str]:
-        """A line for each of the first and last cells of a sweep: first and last layer."""
+        """One line for each of the first and last cells of a sweep: first and last layer."""
         shape, depth = self.mean.shape[:-1], self.mean.shape[-1]
-        places = list(np.ndindex(shape))
-        most = len(places) <= 2 * _SHOWN_CELLS
-        shown = places if most else [*places[:_SHOWN_CELLS], *places[-_SHOWN_CELLS:]]
+        cells = list(np.ndindex(shape))
+        all_shown = len(cells) <= 2 * _SHOWN_CELLS
+        shown = cells if all_shown else [*cells[:_SHOWN_CELLS], *cells[-_SHOWN_CELLS:]]
         rows = []
         for cell in shown:
             index = str(cell[0]) if len(cell) == 1 else str(cell)
@@ -268,7 +275,7 @@ class Estimate:
                 for i in dict.fromkeys((0, depth - 1))
             ]
             rows.append(f"  cell {index}: {', '.join(parts)}")
-        if not most:
+        if not all_shown:
             rows.insert(_SHOWN_CELLS, "  ...")
         return rows
 
@@ -282,7 +289,7 @@ class Estimate:
     def __add__(self, other: object) -> NoReturn:
         raise TypeError(
             f"estimate + {checks.shown(other, 30)}: Estimates are not added up; to draw more "
-            "networks for one use estimate(..., extend=made, draws=1000)"
+            "networks for one use estimate(..., extend=previous, draws=1000)"
         )
 
     if not TYPE_CHECKING:
@@ -295,14 +302,14 @@ def _from_moments(
     n: Int[np.ndarray, "*shape"],
     name: str,
 ) -> Estimate:
-    nothing = np.zeros(mean.shape)
+    zeros = np.zeros(mean.shape)
     return Estimate(
         name=name,
         mean=mean,
         sem=np.where(n < 2, np.inf, sem),
         n=n,
-        left_out=nothing,
-        failed=nothing.astype(int),
+        left_out=zeros,
+        failed=zeros.astype(int),
         discretisation=np.full(mean.shape, np.nan),
         draws=int(n.max(initial=0)),
         method="moments",
@@ -310,19 +317,19 @@ def _from_moments(
     )
 
 
-_SHOWN_CELLS = 3  # at each end
+_SHOWN_CELLS = 3  # printed at the beginning and at the end
 
 
 def error_bar(sem: ArrayLike, n: ArrayLike, level: float = 0.95) -> Float[np.ndarray, "*shape"]:
     """Half the width of the two-sided confidence interval of a mean, by Student's t.
 
-    ``t_{n - 1} sem``: 1.96 standard errors of many networks, 4.3 of three; infinite below two.
+    ``t_{n - 1} sem``: 1.96 standard errors for many networks, 4.3 for three; infinite below two.
 
     Parameters
     ----------
     sem : standard errors of means.
-    n : how many networks went into each mean; broadcasts with `sem`.
-    level : of confidence.
+    n : number of networks that contribute to each mean; broadcasts with `sem`.
+    level : confidence level.
 
     Raises
     ------
@@ -342,7 +349,7 @@ def error_bar(sem: ArrayLike, n: ArrayLike, level: float = 0.95) -> Float[np.nda
 
 
 class Accumulator(NamedTuple):
-    """All that is kept of the networks drawn so far; enough to go on with more."""
+    """Moments and counts of the networks drawn so far, to which more networks can be added."""
 
     moments: Moments
     coarser: Moments
@@ -364,13 +371,13 @@ class Accumulator(NamedTuple):
     def estimate(
         self, name: str, method: str, points: int, tolerance: float | None = None
     ) -> Estimate:
-        """The estimate that these moments make."""
+        """The ``Estimate`` with these moments."""
         count, mean, squares, exponent = self.moments
-        none, few = count < 1, count < 2
+        no_networks, below_two = count < 1, count < 2
         with np.errstate(over="ignore"):
-            mean = np.ldexp(np.where(none, np.nan, mean), exponent)
+            mean = np.ldexp(np.where(no_networks, np.nan, mean), exponent)
             spread = np.sqrt(squares / np.maximum(count - 1, 1) / np.maximum(count, 1))
-            sem = np.where(few, np.inf, np.ldexp(spread, exponent))
+            sem = np.where(below_two, np.inf, np.ldexp(spread, exponent))
             delta = np.ldexp(np.abs(self.coarser.mean), self.coarser.exponent)
         return Estimate(
             name=name,

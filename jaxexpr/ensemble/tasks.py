@@ -1,4 +1,4 @@
-"""What is measured in each of many networks: the tasks that the runner runs."""
+"""Tasks: what the runner measures in each of many networks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from jaxexpr.networks import Network
 class Task(abc.ABC):
     """What to measure in each of many random networks; ``run_task`` runs it.
 
-    Subclass it as a frozen dataclass and write ``observe``. The fields are compiled into the code,
-    so they must be hashable; arrays are given to ``run_task`` as `data`. The other methods have
-    defaults that suit most tasks.
+    Subclass it as a frozen dataclass and write ``observe``. Its fields are static in
+    compiled code, so they must be hashable; arrays are given to ``run_task`` as `data`. The
+    other methods have defaults that suit most tasks.
 
     Examples
     --------
@@ -40,8 +40,8 @@ class Task(abc.ABC):
     ...         return {"dead": jnp.stack(shares)}
     >>> net = jaxexpr.MLP((2, 16, 16), jaxexpr.laws.Gaussian(1.5), jaxexpr.laws.Zero())
     >>> points = np.array([[1.0, 0.0], [0.0, 1.0]])
-    >>> made = jaxexpr.run_task(DeadUnits(), net, points, key=jax.random.key(0), draws=400)
-    >>> bool(abs(made["dead"].mean[0] - 0.25) < 4 * made["dead"].sem[0])  # two signs at chance
+    >>> run = jaxexpr.run_task(DeadUnits(), net, points, key=jax.random.key(0), draws=400)
+    >>> bool(abs(run["dead"].mean[0] - 0.25) < 4 * run["dead"].sem[0])  # two random signs
     True
     """
 
@@ -51,36 +51,38 @@ class Task(abc.ABC):
 
         Parameters
         ----------
-        net : the network; laws hold scalars here, whatever is swept.
-        key : of this network, ``fold_in(key, number)``; ``net.init(key)`` draws it.
+        net : the network of one cell of a sweep: its laws hold scalars.
+        key : key of this network, ``fold_in(key, number)``; ``net.init(key)`` draws the network.
         data : as given to ``run_task``.
 
         Returns
         -------
-        ``{name: array}``, real numbers of any shape, of which mean and error are taken entry by
-        entry; the last axis is taken for layers where results are printed. NaN stands for a number
-        that this network does not have (``n`` counts the others), an infinite one for a failure.
-        Or, with more than values, ``Observation``s and ``Observed``.
+        ``{name: array}``, real numbers of any shape; mean and error are computed entry by entry.
+        Printed results call the last axis layers. NaN marks a number that this network does not
+        have (``n`` counts the others), an infinite one a failure. To return more than values, use
+        ``Observation`` and ``Observed``.
         """
 
     def shapes(self, net: Network, data: Any) -> dict[str, tuple[int, ...]]:
-        """Shape of every number of one network; by default found by tracing ``observe``."""
+        """Shape of every number of one network; by default from tracing ``observe``."""
         cell = jax.tree.map(lambda leaf: np.zeros((), net.dtype), net)
-        found: dict[str, tuple[int, ...]] = {}  # in the task's order: JAX sorts names
+        shapes: dict[str, tuple[int, ...]] = {}  # in the task's order, while JAX sorts names
 
-        def trace(*given: Any) -> None:
-            numbers = observations(self.observe(*given)).numbers
-            found.update((name, one.number.value.shape) for name, one in numbers.items())
+        def trace(*arguments: Any) -> None:
+            numbers = observations(self.observe(*arguments)).numbers
+            shapes.update(
+                (name, observation.number.value.shape) for name, observation in numbers.items()
+            )
 
         jax.eval_shape(trace, cell, jax.random.key(0), data)
-        return found
+        return shapes
 
     def method_of(self, name: str) -> tuple[str, int]:
-        """Method and number of points of a number, as its ``Estimate`` shows them."""
+        """Method and number of points, as the ``Estimate`` of this name shows them."""
         return type(self).__name__, 0
 
     def bytes(self, net: Network, data: Any) -> float:
-        """Memory that one network takes, one cell of a sweep; by default thrice its parameters."""
+        """Memory of one network in one cell of a sweep; by default three times its parameters."""
         params = jax.tree.leaves(jax.eval_shape(net.init, jax.random.key(0)))
         cells = max(int(np.prod(net.sweep_shape)), 1)
         outputs = sum(int(np.prod(shape)) for shape in self.shapes(net, data).values())
@@ -89,39 +91,39 @@ class Task(abc.ABC):
 
     @property
     def fingerprint_parts(self) -> object:
-        """All that tells its numbers from those of another task: its fields, and its code."""
+        """All that determines the task's numbers, for the fingerprint: its fields and its code."""
         classes = type(self).__mro__[: type(self).__mro__.index(Task)]
         code = [f for c in classes for f in vars(c).values() if isinstance(f, types.FunctionType)]
         return self, code
 
     @property
     def exact(self) -> bool:
-        """Whether it finds pieces: on CPU such networks are computed one at a time."""
+        """Whether the task uses the exact method; on CPU its batches have one network."""
         return False
 
     def refined(self) -> Self | None:
-        """The task at twice the points; ``None`` if it has no discretisation error."""
+        """The task with twice the points; ``None`` if it has no discretisation error."""
         return None
 
     def fit_memory(self, net: Network, budget: float) -> Self:
-        """The task with its arrays cut, where one network would not fit into so many bytes."""
+        """The task with smaller arrays if one network would not fit into `budget` bytes."""
         return self
 
     def with_more_capacity(self, required: Any, net: Network, budget: float) -> Self | None:
-        """The task with larger arrays; ``None`` if they were large enough.
+        """The task with larger arrays; ``None`` if the arrays were large enough.
 
-        required : what the networks of a chunk said they require, along the first axis.
+        required : array sizes that the networks of one call require, along the first axis.
         """
         return None
 
 
 def observations(observed: Mapping[str, Any] | Observed) -> Observed:
-    """What ``Task.observe`` returned, with every number as an ``Observation``.
+    """Convert what ``Task.observe`` returned, so that every number is an ``Observation``.
 
     Raises
     ------
     ValueError
-        for anything but numbers under names.
+        if it is not a non-empty mapping from strings to real numbers or arrays.
     """
     if isinstance(observed, Observed):
         return observed
