@@ -60,7 +60,7 @@ def test_packed_patterns_are_the_same_in_any_chunks(activation, monkeypatch):
     circle = curves.circle(*np.random.default_rng(0).normal(size=(2, 6)))
     plain = exact.patterns(params, circle, activation)
     module = importlib.import_module("jaxexpr.exact.along_curves.activation_patterns")
-    monkeypatch.setattr(module, "CHUNK_BYTES", 8 * 40 * 7)  # seven pieces at a time
+    monkeypatch.setattr(module, "BLOCK_BYTES", 8 * 40 * 7)  # seven pieces at a time
     packed = exact.patterns(params, circle, activation, packed=True)
     levels = 2 if activation == "hard_tanh" else 1
     for states, bits in zip(plain, packed, strict=True):

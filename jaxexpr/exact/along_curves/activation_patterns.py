@@ -19,7 +19,7 @@ from jaxexpr.exact.piecewise_linear import PiecewiseLinear
 from jaxexpr.exact.planes.forward import ForwardPass, params_in_float64
 from jaxexpr.params import Params, checked_params, fitting
 
-CHUNK_BYTES = 2**27  # of the pre-activations that are in memory at a time
+BLOCK_BYTES = 2**27  # memory of the pre-activations of one block of pieces
 
 
 @explained
@@ -33,25 +33,26 @@ def patterns(
     """Activation patterns of the pieces that ``pieces`` finds, in the order of the curve.
 
     On a straight line no two pieces have the same pattern (Raghu et al. 2017, Corollary 1); on
-    other curves a region may be met again.
+    other curves a region may occur more than once.
 
     Parameters
     ----------
-    params, curve, activation : as for ``pieces``; computed in float64 from its breakpoints on.
-    packed : a bit for each unit and breakpoint in place of a number: a million patterns of a
-        thousand ReLU units are 125 MB. Few pieces are in memory at a time, packed or not.
+    params, curve, activation : as for ``pieces``; given its breakpoints, computed in float64.
+    packed : return one bit per unit and breakpoint instead of an int8 per unit: a million patterns
+        of a thousand ReLU units take 125 MB. In both cases the pieces are processed in blocks.
 
     Returns
     -------
-    For each layer the number of breakpoints that each unit is beyond on each piece, for ReLU 1
-    where it is active: ``(count, width)``, int8. A unit that stands on a breakpoint throughout a
-    piece is not beyond it. Packed: uint8 ``(count, bytes)``, one bit a unit, all units for the
-    first breakpoint and then for the next, lowest bit first (``numpy.unpackbits``).
+    For each layer an int8 array ``(count, width)``: the number of breakpoints below the
+    pre-activation of each unit on each piece, for ReLU 1 where the unit is active. A breakpoint
+    that equals the pre-activation on a whole piece is not counted. Packed: uint8
+    ``(count, bytes)``, the bits of all units for the first breakpoint, then for the next, lowest
+    bit first (``numpy.unpackbits(..., bitorder="little")``).
 
     Raises
     ------
     ValueError
-        as ``pieces``, and for traced parameters.
+        as ``pieces``, and if the parameters are traced.
 
     Examples
     --------
@@ -65,15 +66,15 @@ def patterns(
     curve = fitting("params[0][0]", int(np.shape(params[0][0])[0]), as_curve("curve", curve))
     phi = exact_activation(activation)
     t = pieces(params, curve, phi).breakpoints
-    inside = _inside(t)
-    double = params_in_float64(params)
-    rows = max(CHUNK_BYTES // (8 * max(w.shape[1] for w, _ in double)), 1)
-    found: list[list[np.ndarray]] = [[] for _ in double]
-    for begin in range(0, inside.size, rows):
+    midpoints = _points_inside(t)
+    params64 = params_in_float64(params)
+    rows = max(BLOCK_BYTES // (8 * max(w.shape[1] for w, _ in params64)), 1)
+    patterns_of_layers: list[list[np.ndarray]] = [[] for _ in params64]
+    for begin in range(0, midpoints.size, rows):
         with precision("float64"):
-            points = curve.astype("float64").points(jnp.asarray(inside[begin : begin + rows]))
-        forward = ForwardPass(np.asarray(points), double, PiecewiseLinear(phi))
-        for states in found:
+            points = curve.astype("float64").points(jnp.asarray(midpoints[begin : begin + rows]))
+        forward = ForwardPass(np.asarray(points), params64, PiecewiseLinear(phi))
+        for states in patterns_of_layers:
             h, slack = forward.pre_activations()
             beyond = [h - level > slack for level in forward.piecewise.levels]
             if packed:
@@ -82,17 +83,24 @@ def patterns(
             else:
                 states.append(sum(beyond, np.zeros(h.shape, np.int8)).astype(np.int8))
             forward.activate(h)
-    return tuple(np.concatenate(states) for states in found)
+    return tuple(np.concatenate(states) for states in patterns_of_layers)
 
 
 def distinct_patterns(
     states: Sequence[Shaped[np.ndarray, "count _"]],
 ) -> Int[np.ndarray, "depth"]:
-    """How many different patterns there are, of the first d layers: ``(depth,)``.
+    """Count the different patterns of the first d layers, ``(depth,)``.
 
-    On a straight line as many as pieces; on a curve that meets a region twice fewer.
+    On a straight line there are as many as pieces, on a curve that meets a region twice fewer.
 
+    Parameters
+    ----------
     states : from ``patterns``, packed or not: one array ``(count, ...)`` for each layer.
+
+    Raises
+    ------
+    ValueError
+        if `states` is not what ``patterns`` returns.
 
     Examples
     --------
@@ -106,17 +114,17 @@ def distinct_patterns(
         raise ValueError(f"states={checks.shown(states)}: give what exact.patterns returned")
     counts, number = [], np.zeros(len(states[0]), np.int64)
     for layer in states:
-        # The pattern so far by its number, beside this layer's.
+        # The number of the pattern of all layers below, and this layer's pattern.
         rows = np.concatenate([number[:, None].view(np.uint8), layer.view(np.uint8)], axis=1)
-        whole = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel()
-        _, number = np.unique(whole, return_inverse=True)
+        records = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel()
+        _, number = np.unique(records, return_inverse=True)
         number = number.astype(np.int64)
         counts.append(int(number.max(initial=-1)) + 1)
     return np.array(counts)
 
 
-def _inside(t: Float[np.ndarray, "ends"]) -> Float[np.ndarray, "ends-1"]:
-    """A parameter inside each piece; ends may be infinite."""
+def _points_inside(t: Float[np.ndarray, "ends"]) -> Float[np.ndarray, "ends-1"]:
+    """A parameter inside each piece; the ends of pieces may be infinite."""
     low, high = t[:-1], t[1:]
     with np.errstate(invalid="ignore"):
         middle = (low + high) / 2

@@ -1,7 +1,7 @@
-"""Regions that curves meet in many networks: counts alone, all in one call.
+"""Numbers of regions along curves in many networks, in one call.
 
-As ``pieces_batch`` network by network, without the breakpoints: for ensembles, and for networks
-that are looked at often while they are trained.
+As ``pieces_batch`` for each network, but without the breakpoints: for ensembles, and for networks
+that are measured often during training.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from jaxexpr.exact.along_curves.capacity import Block, Capacity
 from jaxexpr.exact.along_curves.supported import exact_activation, family_of
 from jaxexpr.params import Params, checked_params, precision_of
 
-MAX_NUMBERS = 2**20  # that one call returns
+MAX_NUMBERS = 2**20  # largest number of entries that one call returns
 Counts = tuple[Int[Array, "call batch depth"], Int[Array, "call batch depth 2"]]
 
-BLOCKS = 4  # of layers, each with a size of its own: more compile for longer than they save
+BLOCKS = 4  # blocks of layers; more cost more compilation time than they save
 
 
 @explained
@@ -50,18 +50,19 @@ def region_counts(
     params : ``(W, b)`` of each hidden layer of E networks, W ``(E, fan_in, fan_out)``, b
         ``(E, fan_out)``. NumPy float64 is computed in float64 whatever JAX's global flag says.
     curves : of one kind and size, as for ``pieces_batch``: every curve in every network.
-    activation, memory : as for ``pieces``; each core takes a network at a time, and its own memory.
-    progress : as for ``estimate``, past two seconds: curves that are done, in all networks.
+    activation, memory : as for ``pieces``; each core computes one network at a time and uses
+        `memory` of its own.
+    progress : as for ``estimate``, after two seconds; counts curves over all networks.
 
     Returns
     -------
-    ``(E, curves, depth)``, int: regions of the first d layers that the curve meets in turn, as
-    ``Pieces.counts``.
+    ``(E, curves, depth)``, int: number of regions of the first d layers that the curve passes
+    through, as ``Pieces.counts``.
 
     Raises
     ------
     ValueError
-        for arrays without the axis of the networks, and as ``pieces_batch``.
+        if the arrays have no axis of networks, and as ``pieces_batch``.
 
     Examples
     --------
@@ -100,23 +101,25 @@ def _count_all(
     memory: float,
     bar: Bar,
 ) -> Int[np.ndarray, "networks curves depth"]:
-    """Run until every network fits for every curve."""
-    networks, each, depth = len(params[0][0]), len(arrays[0]), len(params)
-    cut = capacity.blocks([tuple(np.shape(w)[-2:]) for w, _ in params], np.inf, most=BLOCKS)
-    counts = np.zeros((networks, each, depth), int)
+    """Count all regions, with larger arrays until every network fits on every curve."""
+    networks, curve_count, depth = len(params[0][0]), len(arrays[0]), len(params)
+    runs = capacity.blocks([tuple(np.shape(w)[-2:]) for w, _ in params], np.inf, most=BLOCKS)
+    counts = np.zeros((networks, curve_count, depth), int)
     done = 0
 
     def attempt(
-        take: Int[np.ndarray, "taken"], sizes: Capacity
-    ) -> Int[np.ndarray, "fresh curves depth 2"]:
+        indices: Int[np.ndarray, "taken"], sizes: Capacity
+    ) -> Int[np.ndarray, "distinct curves depth 2"]:
         nonlocal done
-        row = solve.row_cache(params)
-        most = solve.side_by_side(row * sizes.rows * sizes.segments, memory, each)
-        batch = max(n for n in range(1, most + 1) if each % n == 0)
-        call = max(min(take.size * each, MAX_NUMBERS // (3 * depth)) // batch, 1)
+        row_bytes = solve.row_cache(params)
+        largest_batch = solve.side_by_side(
+            row_bytes * sizes.rows * sizes.segments, memory, curve_count
+        )
+        batch = max(n for n in range(1, largest_batch + 1) if curve_count % n == 0)
+        call = max(min(indices.size * curve_count, MAX_NUMBERS // (3 * depth)) // batch, 1)
         run = functools.partial(
             _count_compiled,
-            jax.tree.map(jnp.asarray, solve.chosen(params, take)),
+            jax.tree.map(jnp.asarray, solve.chosen(params, indices)),
             curve=curve,
             arrays=arrays,
             activation=phi,
@@ -125,27 +128,29 @@ def _count_all(
             batch=batch,
             call=call,
         )
-        fresh = np.unique(take).size
-        found = np.zeros((fresh * each, depth), int)
-        required = np.zeros((fresh * each, depth, 2), int)
+        distinct = np.unique(indices).size
+        new_counts = np.zeros((distinct * curve_count, depth), int)
+        required = np.zeros((distinct * curve_count, depth, 2), int)
         spans = in_spans(
             lambda first, count: run(first=np.int32(first), count=np.int32(count)),
-            fresh * each // batch,
+            distinct * curve_count // batch,
             call,
-            lambda spans: bar.update(done * each + spans * batch),
+            lambda spans: bar.update(done * curve_count + spans * batch),
         )
         for first, count, out in spans:
-            here = slice(first * batch, (first + count) * batch)
-            for array, new in zip((found, required), out, strict=True):
-                array[here] = np.asarray(new)[:count].reshape(-1, *array.shape[1:])
-        found, required = (x.reshape(fresh, each, *x.shape[1:]) for x in (found, required))
+            entries = slice(first * batch, (first + count) * batch)
+            for array, new in zip((new_counts, required), out, strict=True):
+                array[entries] = np.asarray(new)[:count].reshape(-1, *array.shape[1:])
+        new_counts, required = (
+            x.reshape(distinct, curve_count, *x.shape[1:]) for x in (new_counts, required)
+        )
         fits = ~sizes.overflowed(required).any(axis=1)
-        counts[take[:fresh][fits]] = found[fits]
+        counts[indices[:distinct][fits]] = new_counts[fits]
         done += int(fits.sum())
         return required
 
     solve.until_all_fit(
-        attempt, networks, solve.capacity_of_params(params, curve, phi, cut), memory
+        attempt, networks, solve.capacity_of_params(params, curve, phi, runs), memory
     )
     return counts
 
@@ -164,41 +169,42 @@ def _count_compiled(
     first: Int[Array, ""],
     count: Int[Array, ""],
 ) -> tuple[Int[Array, "{call} {batch} depth"], Int[Array, "{call} {batch} depth 2"]]:
-    """Counts ``(call, batch, depth)`` and what they required ``(call, batch, depth, 2)``.
+    """Counts ``(call, batch, depth)`` and the required sizes ``(call, batch, depth, 2)``.
 
-    A batch of curves in one network is one entry, network after network; entries ``first, ...,
-    first + count - 1`` come first. The count is traced: calls of any size are one compilation.
+    An entry is a batch of curves in one network; entries are ordered by network. Entries ``first,
+    ..., first + count - 1`` are computed and stored at the beginning of the result. The count is
+    traced, so that all counts share one compilation.
     """
     batches, depth = len(arrays[0]) // batch, len(params)
 
-    def network(number: Int[Array, ""], found: Counts) -> Counts:
-        own = jax.tree.map(lambda x: x[number], params)
-        layers = solve.layers_of(own, blocks)
+    def network(number: Int[Array, ""], counts: Counts) -> Counts:
+        network_params = jax.tree.map(lambda x: x[number], params)
+        layers = solve.layers_of(network_params, blocks)
 
         def one(
             points: list[Float[Array, "..."]],
         ) -> tuple[Int[Array, "depth"], Int[Array, "depth 2"]]:
             path = dataclasses.replace(curve, arrays=tuple(points))
-            begun = segments.begin(path, splits, own[0][0].dtype)
+            curve_segments = segments.begin(path, splits, network_params[0][0].dtype)
             results = traverse.over(
-                lambda s: traverse.through(s, layers, activation, blocks), begun, splits
+                lambda s: traverse.through(s, layers, activation, blocks), curve_segments, splits
             )
             return traverse.total(results)[0].pieces, results.required.max(axis=0)
 
-        def some(entry: Int[Array, ""], found: Counts) -> Counts:
+        def one_batch(entry: Int[Array, ""], counts: Counts) -> Counts:
             begin = (entry - number * batches) * batch
             points = [lax.dynamic_slice_in_dim(a, begin, batch) for a in arrays]
             return jax.tree.map(
                 lambda all, new: all.at[entry - first].set(new.astype(all.dtype)),
-                found,
+                counts,
                 jax.vmap(one)(points),
             )
 
         begin = jnp.maximum(first, number * batches)
         end = jnp.minimum(first + count, (number + 1) * batches)
-        return lax.fori_loop(begin, end, some, found)
+        return lax.fori_loop(begin, end, one_batch, counts)
 
     empty = tuple(jnp.zeros((call, batch, depth, *rest), jnp.int32) for rest in ((), (2,)))
     last = (first + count - 1) // batches
-    made: Counts = lax.fori_loop(first // batches, last + 1, network, empty)
-    return made
+    result: Counts = lax.fori_loop(first // batches, last + 1, network, empty)
+    return result

@@ -1,7 +1,8 @@
-"""Which units cross a breakpoint on which pieces, in arrays of fixed size.
+"""Find the units that cross a breakpoint, and insert their crossings as rows.
 
-Signs of all units are packed into words of 32 bits, so that the work on the few that cross is
-independent of the width. Everything is pure, unbatched, and works under ``jit`` and ``vmap``.
+Arrays have fixed sizes. The signs of all units are packed into words of 32 bits, so that the work
+per crossing does not depend on the width. All functions are pure and unbatched, and work under
+``jit`` and ``vmap``.
 """
 
 from __future__ import annotations
@@ -17,22 +18,23 @@ from jaxexpr._core.shapes import Array, Bool, Int, UInt32
 
 
 def _select(word: UInt32[Array, "m"], rank: Int[Array, "m"]) -> Int[Array, "m"]:
-    """Place of the set bit number `rank` (0 the lowest) in each word, by halving."""
-    place = jnp.zeros_like(rank)
+    """Position of the set bit number `rank` (0 the lowest) in each word, by bisection."""
+    position = jnp.zeros_like(rank)
     for width in (16, 8, 4, 2, 1):
         low = word & np.uint32((1 << width) - 1)
         below = lax.population_count(low).astype(jnp.int32)
         higher = rank >= below
         word = jnp.where(higher, word >> np.uint32(width), low)
         rank = jnp.where(higher, rank - below, rank)
-        place = jnp.where(higher, place + width, place)
-    return place
+        position = jnp.where(higher, position + width, position)
+    return position
 
 
-class Found(NamedTuple):
-    """Set bits in the order of rows: ``row`` and ``unit`` ``(m,)``; the first ``total`` are real.
+class SetBits(NamedTuple):
+    """Row and unit of each set bit, in the order of rows, ``(m,)`` each.
 
-    ``total`` may exceed m: then some were not kept.
+    ``total`` is the number of set bits. If it is below m, the last entries are padding; if it
+    exceeds m, some bits are missing.
     """
 
     row: Int[Array, "m"]
@@ -40,29 +42,29 @@ class Found(NamedTuple):
     total: Int[Array, ""]
 
 
-def find(packed: UInt32[Array, "rows words"], capacity: int) -> Found:
-    """Return rows and units of the first `capacity` set bits of ``(r, words)``."""
+def find(packed: UInt32[Array, "rows words"], size: int) -> SetBits:
+    """Return rows and units of the first `size` set bits of ``(r, words)``."""
     width = packed.shape[1]
     flat = packed.reshape(-1)
     counts = lax.population_count(flat).astype(jnp.int32)
     ends = jnp.cumsum(counts, dtype=jnp.int32)
-    slots = jnp.arange(capacity, dtype=jnp.int32)
+    slots = jnp.arange(size, dtype=jnp.int32)
     word = jnp.searchsorted(ends, slots, side="right", method="scan").astype(jnp.int32)
     word = jnp.minimum(word, flat.shape[0] - 1)
     rank = slots - (ends[word] - counts[word])
     unit = (word % width) * WORD + _select(flat[word], rank)
-    return Found(word // width, unit, ends[-1])
+    return SetBits(word // width, unit, ends[-1])
 
 
 class Merge(NamedTuple):
-    """Where each row of the merged order comes from.
+    """For each row of the merged order, its source.
 
     Attributes
     ----------
-    left : the old row at or before it, ``(q,)``.
-    slot : which new row it is, -1 for an old one.
-    real : rows that are real; the others repeat the last old one. More than there are places:
-        some rows are missing.
+    left : index of the last old row at or before it, ``(q,)``.
+    slot : index of the new row, ``(q,)``; -1 for an old row.
+    real : number of merged rows. If it is below q, the last entries are padding and repeat the last
+        old row; if it exceeds q, some rows are missing.
     """
 
     left: Int[Array, "q"]
@@ -73,32 +75,32 @@ class Merge(NamedTuple):
 def merge(
     row: Int[Array, "m"], keep: Bool[Array, "m"], rows: int, count: Int[Array, ""], size: int
 ) -> Merge:
-    """Put new rows between old ones; the merged order has `size` places.
+    """Insert new rows between old ones; the merged order has `size` entries.
 
     Parameters
     ----------
-    row : the old row that each new row follows, ``(m,)``, increasing; ``rows`` marks an empty
-        slot.
-    keep : which of them to put in.
-    rows, count : old rows in all, and how many of them are real.
+    row : index of the old row that each new row follows, ``(m,)``, increasing; the value ``rows``
+        marks an unused entry.
+    keep : whether to insert each of them, ``(m,)``.
+    rows, count : number of old rows with padding, and without.
     """
     kept = jnp.cumsum(keep, dtype=jnp.int32)
-    # Places of the new rows in the merged order. One that is not kept has its predecessor's place,
-    # so the first slot of a place is the one that is kept.
-    place = row + kept
-    at = jnp.arange(size, dtype=jnp.int32)
-    slot = jnp.searchsorted(place, at, method="scan").astype(jnp.int32)
+    # Positions of the new rows in the merged order. A row that is not kept has the position of its
+    # predecessor, so the first entry with a given position is the one that is kept.
+    position = row + kept
+    index = jnp.arange(size, dtype=jnp.int32)
+    slot = jnp.searchsorted(position, index, method="scan").astype(jnp.int32)
     slot = jnp.minimum(slot, row.shape[0] - 1)
-    new = (place[slot] == at) & (row[slot] < rows)
+    new = (position[slot] == index) & (row[slot] < rows)
     before = jnp.concatenate([jnp.zeros(1, jnp.int32), kept])
-    left = at - jnp.where(new | (place[slot] < at), kept[slot], before[slot])
+    left = index - jnp.where(new | (position[slot] < index), kept[slot], before[slot])
     real = count + kept[-1]
-    padding = at >= real
+    padding = index >= real
     left = jnp.where(padding, count - 1, left)
     return Merge(left, jnp.where(new & ~padding, slot, -1), real)
 
 
-NEVER = 2**30  # the layer of a row at which no unit changes
+NEVER = 2**30  # layer index of a row at which no unit changes its state
 
 
 class Changes(NamedTuple):
@@ -106,13 +108,14 @@ class Changes(NamedTuple):
 
     Attributes
     ----------
-    total : how many, each breakpoint of the activation by itself.
-    made : lowest layer with a change, for each piece's beginning, ``NEVER`` if none.
+    total : number of changes; each breakpoint of the activation counts by itself.
+    lowest_layer : index of the lowest layer with a change where each piece begins; ``NEVER`` if
+        there is none.
     first, last : packed states on the first and on the last real piece.
     """
 
     total: Int[Array, ""]
-    made: Int[Array, "p"]
+    lowest_layer: Int[Array, "p"]
     first: UInt32[Array, "words"]
     last: UInt32[Array, "words"]
 
@@ -120,16 +123,16 @@ class Changes(NamedTuple):
 def changes(
     state: UInt32[Array, "p words"],
     count: Int[Array, ""],
-    made: Int[Array, "p"],
+    lowest_layer: Int[Array, "p"],
     index: Int[Array, ""] | int,
 ) -> Changes:
     """Compare the packed states ``(p, words)`` of neighbouring pieces, `count` of them real.
 
-    made : lowest layer with a change so far, ``(p,)``, 0 the first.
-    index : this layer.
+    lowest_layer : index of the lowest layer with a change, among the layers below, ``(p,)``.
+    index : index of this layer, from 0.
     """
     number = ones(state[1:] ^ state[:-1])
     inner = jnp.arange(1, state.shape[0], dtype=jnp.int32) < count
     number = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.where(inner, number, 0)])
-    made = jnp.where(number > 0, jnp.minimum(made, index), made)
-    return Changes(jnp.sum(number, dtype=jnp.int32), made, state[0], state[count - 1])
+    lowest_layer = jnp.where(number > 0, jnp.minimum(lowest_layer, index), lowest_layer)
+    return Changes(jnp.sum(number, dtype=jnp.int32), lowest_layer, state[0], state[count - 1])

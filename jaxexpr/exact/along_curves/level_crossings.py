@@ -1,8 +1,8 @@
-"""Crossings of any levels by a layer's pre-activations, known from the image below it alone.
+"""Count crossings of any levels by a layer's pre-activations, from the image below the layer.
 
-On a piece of the image below, each pre-activation is affine, or ``a cos t + b sin t + c``: whether
-it crosses a level follows from its values at both ends and at its extremum. Nothing is put into the
-image, so this is all that the last layer costs where crossings are only counted.
+On a piece of the image below, each pre-activation is affine or ``a cos t + b sin t + c``: whether
+it crosses a level follows from its values at both ends and at its extremum. No rows are inserted,
+which is all that the last layer needs if its crossings are only counted.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class Counted(NamedTuple):
 
     Attributes
     ----------
-    total : of all units, ``(m,)``.
-    first, last : which units are beyond the level at the beginning and at the end, packed,
+    total : crossings of all units, ``(m,)``.
+    first, last : whether each unit is above the level at the beginning and at the end, packed,
         ``(m, words)``.
-    sound : whether no value overflowed.
+    finite : whether no value overflowed.
     """
 
     total: Int[Array, "m"]
     first: UInt32[Array, "m words"]
     last: UInt32[Array, "m words"]
-    sound: Bool[Array, ""]
+    finite: Bool[Array, ""]
 
 
 class Parts(NamedTuple):
@@ -44,9 +44,9 @@ class Parts(NamedTuple):
     Attributes
     ----------
     ends : values at both ends, and at the extremum of a piece between them, ``(p, k)`` each.
-    slack : what counts as 0 at any of them, ``(p, k)``.
-    weight : of the level at each of the ends, 0 of a direction at infinity.
-    real : how many pieces are real.
+    slack : values up to this size count as 0, ``(p, k)`` for each of `ends`.
+    weight : homogeneous weight at each of `ends`: 1, or 0 for a direction at infinity.
+    real : number of pieces without padding.
     """
 
     ends: list[Float[Array, "p k"]]
@@ -61,22 +61,24 @@ def parts_of(
     biases: Float[Array, "k"],
     tallest: float = 0.0,
 ) -> Parts:
-    """Pre-activations ``z @ weights + biases`` of an image z, where they can turn.
+    """Pre-activations ``z @ weights + biases`` of an image z, at ends and extrema of pieces.
 
-    tallest : largest size of a level that they are compared with.
+    tallest : largest absolute value of the levels that they are compared with.
     """
     dtype = biases.dtype
     eps = ROUNDINGS * np.finfo(dtype).eps
     unit = power_of_two(-rows.exponent, dtype)
     biases = biases * unit
-    columns, high = norms(weights.T), jnp.abs(biases) + tallest * unit
+    weight_norms, bias_sizes = norms(weights.T), jnp.abs(biases) + tallest * unit
     if not isinstance(rows, Arcs):
         h = dot(rows.z, weights) + rows.weight[:, None] * biases[None]
-        tall = jnp.sqrt(jnp.sum(rows.z * rows.z, axis=1))
-        slack = eps * (tall[:, None] * columns[None] + rows.weight[:, None] * high[None])
+        image_norms = jnp.sqrt(jnp.sum(rows.z * rows.z, axis=1))
+        slack = eps * (
+            image_norms[:, None] * weight_norms[None] + rows.weight[:, None] * bias_sizes[None]
+        )
         ones = rows.weight[:, None]
         return Parts([h[:-1], h[1:]], [slack[:-1], slack[1:]], [ones[:-1], ones[1:]], rows.pieces)
-    a, b, c, slack = round_parts(rows, weights, biases, high, eps)
+    a, b, c, slack = round_parts(rows, weights, biases, bias_sizes, eps)
     low, top, end, _ = turning(a, b, c, rows.t)
     one = jnp.ones((1, 1), dtype)
     return Parts([low, top, end], [slack] * 3, [one] * 3, rows.pieces)
@@ -86,15 +88,15 @@ def round_parts(
     arcs: Arcs,
     weights: Float[Array, "fan_in k"],
     biases: Float[Array, "k"],
-    high: Float[Array, "k"],
+    bias_sizes: Float[Array, "k"],
     eps: float | np.floating,
 ) -> tuple[Float[Array, "p k"], Float[Array, "p k"], Float[Array, "p k"], Float[Array, "p k"]]:
-    """Coefficients ``a, b, c`` of the pre-activations on arcs, and their rounding; ``(p, k)``."""
+    """Coefficients ``a, b, c`` of the pre-activations on arcs, and their slack; ``(p, k)``."""
     pieces = arcs.coefficients.shape[0]
     flat = arcs.coefficients.reshape(3 * pieces, -1)
     h = dot(flat, weights).reshape(pieces, 3, -1)
-    tall = jnp.sum(norms(flat).reshape(pieces, 3), axis=1)
-    slack = eps * (tall[:, None] * norms(weights.T)[None] + high[None])
+    image_norms = jnp.sum(norms(flat).reshape(pieces, 3), axis=1)
+    slack = eps * (image_norms[:, None] * norms(weights.T)[None] + bias_sizes[None])
     return h[:, 0], h[:, 1], h[:, 2] + biases[None], slack
 
 
@@ -111,8 +113,8 @@ def turning(
 ]:
     """Values at the beginning, the extremum and the end of pieces between ``t``.
 
-    Without an extremum the middle value is that at the end. Also whether a piece begins rising, and
-    whether it turns.
+    Without an extremum the middle value is the value at the end. Also returns whether a piece rises
+    at its beginning, and whether it has an extremum inside.
     """
     begin, end = ((jnp.cos(x)[:, None], jnp.sin(x)[:, None]) for x in (t[:-1], t[1:]))
     slope, later = (b * cos - a * sin for cos, sin in (begin, end))
@@ -125,13 +127,13 @@ def turning(
 
 
 class States(NamedTuple):
-    """Which units are beyond a level on the parts of each piece, ``(p, k)``.
+    """Which units are above a level on the parts of each piece, ``(p, k)``.
 
     Attributes
     ----------
-    begins, stops : at the two ends of the piece.
-    crosses : in each part, whether it crosses the level inside.
-    inner : whether the state changes between two parts of the piece.
+    begins, stops : whether above at the beginning and at the end of the piece.
+    crosses : for each part, whether it crosses the level inside.
+    inner : whether the state changes between the two parts of the piece.
     """
 
     begins: Bool[Array, "p k"]
@@ -141,7 +143,7 @@ class States(NamedTuple):
 
 
 def states_of(parts: Parts, level: Float[Array, ""] | float) -> States:
-    """Compare with a level; a part that does not cross it is beyond it where any value of it is."""
+    """Compare with a level; a part that does not cross it is above it if one of its ends is."""
     ends = []
     for value, slack, weight in zip(parts.ends, parts.slack, parts.weight, strict=True):
         above = value - level * weight
@@ -155,10 +157,10 @@ def states_of(parts: Parts, level: Float[Array, ""] | float) -> States:
         crosses.append(strict)
     if len(crosses) == 1:
         return States(begins[0], stops[0], crosses, jnp.zeros_like(begins[0]))
-    # A part without extent, or on the level throughout, is in the state of the other one.
-    early, late = ends[0] == ends[1], ends[1] == ends[2]
-    begins[0], stops[0] = (jnp.where(early, begins[1], s) for s in (begins[0], stops[0]))
-    begins[1], stops[1] = (jnp.where(late, stops[0], s) for s in (begins[1], stops[1]))
+    # A part of constant value takes the state of the other part.
+    first_constant, second_constant = ends[0] == ends[1], ends[1] == ends[2]
+    begins[0], stops[0] = (jnp.where(first_constant, begins[1], s) for s in (begins[0], stops[0]))
+    begins[1], stops[1] = (jnp.where(second_constant, stops[0], s) for s in (begins[1], stops[1]))
     return States(begins[0], stops[1], crosses, stops[0] != begins[1])
 
 
@@ -171,7 +173,7 @@ def count_crossings(
     """Count the crossings of `levels` by a layer above the image `rows` (of lines or arcs)."""
     parts = parts_of(rows, weights, biases, max((abs(x) for x in levels), default=0.0))
     scale = power_of_two(-rows.exponent, biases.dtype)
-    sound = jnp.all(jnp.stack([jnp.isfinite(jnp.max(jnp.abs(v))) for v in parts.ends]))
+    finite = jnp.all(jnp.stack([jnp.isfinite(jnp.max(jnp.abs(v))) for v in parts.ends]))
     pieces = parts.ends[0].shape[0]
     real = jnp.arange(pieces, dtype=jnp.int32) < parts.real
     joined = jnp.arange(1, pieces, dtype=jnp.int32) < parts.real
@@ -187,5 +189,5 @@ def count_crossings(
         lasts.append(bits.pack(lax.dynamic_slice_in_dim(states.stops, parts.real - 1, 1))[0])
     if not levels:
         none = jnp.zeros((0, 1), jnp.uint32)
-        return Counted(jnp.zeros(0, jnp.int32), none, none, sound)
-    return Counted(jnp.stack(totals), jnp.stack(firsts), jnp.stack(lasts), sound)
+        return Counted(jnp.zeros(0, jnp.int32), none, none, finite)
+    return Counted(jnp.stack(totals), jnp.stack(firsts), jnp.stack(lasts), finite)

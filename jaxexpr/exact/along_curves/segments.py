@@ -12,13 +12,13 @@ from jaxexpr._core.shapes import Array, Float
 from jaxexpr.curves import Curve
 from jaxexpr.exact.along_curves.arcs import LONGEST
 
-Segment = tuple[Float[Array, "..."], ...]  # of ``begin``: three arrays of a straight one, else two
+Segment = tuple[Float[Array, "..."], ...]  # as in ``begin``: three arrays if straight, else two
 
 STRAIGHT, ROUND = ("line", "polyline"), ("arc", "circle", "ellipse", "semicircles")
 
 
 def count(curve: Curve) -> int:
-    """Return how many segments ``begin(curve, 1, ...)`` makes."""
+    """Return the number of segments of ``begin(curve, 1, ...)``."""
     if curve.kind == "line":
         return 2 if curve.whole else 1
     if curve.kind == "polyline":
@@ -29,12 +29,12 @@ def count(curve: Curve) -> int:
 
 
 def begin(curve: Curve, splits: int, dtype: DTypeLike) -> Segment:
-    """Cut a curve into segments, each of its own ones into `splits`.
+    """Cut a curve into its segments, and each of these into `splits` segments.
 
     Returns
     -------
-    Arrays with the segments leading: of straight curves t ``(s, 2)``, weight ``(s, 2)``, points
-    ``(s, 2, n)``; of round ones t ``(s, 2)`` in radians, coefficients ``(s, 3, n)``.
+    Arrays with a leading axis of s segments. For straight curves t ``(s, 2)``, weight ``(s, 2)``,
+    points ``(s, 2, n)``; for round ones t ``(s, 2)`` in radians and coefficients ``(s, 3, n)``.
     """
     low, high = curve.domain
     arrays = [
@@ -42,7 +42,7 @@ def begin(curve: Curve, splits: int, dtype: DTypeLike) -> Segment:
         for i, a in enumerate(curve.arrays)
     ]
     if curve.kind == "line" and curve.whole:
-        # From direction to point to point ... to direction; the points spread over the line.
+        # From a direction at infinity over points spread along the line to the other direction.
         inner = np.tan(np.pi * (np.arange(1, 2 * splits) / (2 * splits) - 0.5))
         inner[splits - 1] = 0
         t = jnp.asarray([-1.0, *inner, 1.0], dtype)
@@ -56,34 +56,34 @@ def begin(curve: Curve, splits: int, dtype: DTypeLike) -> Segment:
     if curve.kind in STRAIGHT:
         vertices = jnp.stack(arrays) if curve.kind == "line" else arrays[0]
         sides = vertices.shape[0] - 1
-        local = jnp.asarray(np.linspace(0.0, 1.0, splits + 1), dtype)[None, :, None]
-        points = (1 - local) * vertices[:-1, None] + local * vertices[1:, None]
-        pairs = jnp.stack([points[:, :-1], points[:, 1:]], axis=2).reshape(sides * splits, 2, -1)
+        shares = jnp.asarray(np.linspace(0.0, 1.0, splits + 1), dtype)[None, :, None]
+        points = (1 - shares) * vertices[:-1, None] + shares * vertices[1:, None]
+        ends = jnp.stack([points[:, :-1], points[:, 1:]], axis=2).reshape(sides * splits, 2, -1)
         t = jnp.asarray(np.linspace(low, high, sides * splits + 1), dtype)
-        return _pairs(t), jnp.ones((sides * splits, 2), dtype), pairs
+        return _pairs(t), jnp.ones((sides * splits, 2), dtype), ends
     if curve.kind == "semicircles":
         x0, chord, normals = arrays
         planes = normals.shape[0]
         radius = jnp.sqrt(jnp.sum(chord * chord)) / (2 * planes)
-        place = np.arange(planes)
-        sign = jnp.asarray(np.where(place % 2 == 0, 1.0, -1.0), dtype)[:, None]
-        centre = x0[None] + jnp.asarray((place + 0.5) / planes, dtype)[:, None] * chord[None]
+        index = np.arange(planes)
+        sign = jnp.asarray(np.where(index % 2 == 0, 1.0, -1.0), dtype)[:, None]
+        centre = x0[None] + jnp.asarray((index + 0.5) / planes, dtype)[:, None] * chord[None]
         cosine = -sign * (chord / (2 * planes))[None]
-        several = jnp.stack([cosine, sign * radius * normals, centre], axis=1)
+        coefficients = jnp.stack([cosine, sign * radius * normals, centre], axis=1)
         angles = jnp.asarray(np.linspace(0.0, math.pi * planes, 2 * splits * planes + 1), dtype)
-        return _pairs(angles), jnp.repeat(several, 2 * splits, axis=0)
+        return _pairs(angles), jnp.repeat(coefficients, 2 * splits, axis=0)
     a, b, *centres = arrays
-    one = jnp.stack([a, b, centres[0] if centres else jnp.zeros_like(a)])
+    coefficients = jnp.stack([a, b, centres[0] if centres else jnp.zeros_like(a)])
     number = splits * count(curve)
     angles = jnp.asarray(np.linspace(low, high, number + 1), dtype)
-    return _pairs(angles), jnp.broadcast_to(one[None], (number, *one.shape))
+    return _pairs(angles), jnp.broadcast_to(coefficients[None], (number, *coefficients.shape))
 
 
 def between(segment: Segment, low: Float[Array, ""], high: Float[Array, ""]) -> Segment:
     """Return the part of one segment of ``begin`` between two shares of it, 0 to 1.
 
-    An infinite segment is shared out in homogeneous coordinates: its half begins where the weights
-    of its ends are equal.
+    An infinite segment is divided in homogeneous coordinates: half of it ends where both end points
+    have equal weights.
     """
 
     def at(array: Float[Array, "2 *n"], share: Float[Array, ""]) -> Float[Array, "*n"]:
@@ -98,7 +98,7 @@ def between(segment: Segment, low: Float[Array, ""], high: Float[Array, ""]) -> 
 
 
 def _lead(curve: Curve, index: int) -> tuple[int, ...]:
-    """Leading axis of an array of the curve that holds several points."""
+    """Leading axis of an array of the curve if it holds several points, else ``()``."""
     several = (curve.kind, index) in (("polyline", 0), ("semicircles", 2))
     return (np.shape(curve.arrays[index])[0],) if several else ()
 

@@ -1,9 +1,9 @@
 """Exact pieces of a piecewise linear network along a curve.
 
-Along a line a piecewise linear network is piecewise linear, and a grid is the wrong tool: it costs
-more and errs. Here are the breakpoints themselves, and with them the activation regions that the
-curve meets, the transitions that each layer makes, and the length of its image, for straight lines,
-infinite ones, polylines, arcs, circles, ellipses and semicircles.
+Along a line a piecewise linear network is piecewise linear, and its breakpoints cost less than a
+fine grid and have no discretisation error. This module computes the breakpoints, the number of
+activation regions that the curve passes through, the transitions of each layer and the length of
+its image, along finite and infinite lines, polylines, arcs, circles, ellipses and semicircles.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from jaxexpr.exact.along_curves.capacity import Block, Capacity
 from jaxexpr.exact.along_curves.supported import exact_activation, family_of
 from jaxexpr.params import Params, checked_params, precision_of
 
-_CACHE_BYTES = 2**19  # rows of the curves that are side by side on CPU: they stay in the cache
+_CACHE_BYTES = 2**19  # on CPU: rows of a batch of curves, so that they stay in the cache
 MEMORY = 2.0**30
 
 Numbers = tuple[traverse.Totals, Any, Any]  # totals, length of the curve, crossings of levels
@@ -38,23 +38,23 @@ Numbers = tuple[traverse.Totals, Any, Any]  # totals, length of the curve, cross
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Pieces:
-    """A network along a curve.
+    """Pieces of a network along a curve.
 
     Attributes
     ----------
     breakpoints : curve parameters, increasing, both end points included (minus and plus infinity
         on an infinite line), ``(count + 1,)``. Between two neighbours the activation pattern is
         constant, and it differs from piece to piece.
-    layers : number of the lowest layer whose units change at each inner breakpoint, 1 the first;
-        ``(count - 1,)``.
-    counts : activation regions of the first d layers that the curve meets in turn, ``(depth,)``.
-        On a straight line no region is met twice (Raghu et al. 2017, Corollary 1), so they are
-        all distinct.
-    crossings : transitions that each layer makes, ``(depth,)``: each unit and each breakpoint of
-        the activation by itself, so that coincident ones count in full.
-    lengths : of the curve's image after each layer's activation, ``(depth,)``; inf on an
-        infinite line, and from the layer on in which values overflow the precision, where all
-        other numbers are void.
+    layers : for each inner breakpoint the number, from 1, of the lowest layer in which a unit
+        changes its state, ``(count - 1,)``.
+    counts : number of activation regions of the first d layers that the curve passes through, in
+        order along it, ``(depth,)``. On a straight line no region occurs twice (Raghu et al. 2017,
+        Corollary 1), so they are all distinct.
+    crossings : number of transitions in each layer, ``(depth,)``. Each unit and each breakpoint of
+        the activation counts by itself, also where transitions coincide.
+    lengths : of the curve's image after each layer's activation, ``(depth,)``; inf on an infinite
+        line. Also inf from the first layer in which values overflow; there all other numbers are
+        invalid.
     """
 
     breakpoints: Float[np.ndarray, "ends"]
@@ -69,7 +69,7 @@ class Pieces:
 
     @property
     def count(self) -> int:
-        """Activation regions of the whole network that the curve meets in turn."""
+        """Number of activation regions of the whole network that the curve passes through."""
         return int(self.counts[-1])
 
 
@@ -89,23 +89,23 @@ def pieces(
         float64 is computed in float64 whatever JAX's global flag says.
     curve : line (also an infinite one), polyline, arc, circle, ellipse or semicircles.
     activation : relu, leaky_relu, abs, hard_tanh, linear or any ``piecewise_linear``.
-    memory : bytes for the rows of one segment of the curve; segments with more pieces than they
-        hold are split.
+    memory : bytes for the rows of one segment of the curve; a segment whose pieces do not fit is
+        split.
 
     Raises
     ------
     ValueError
-        for a smooth activation, a curve that is a user's function, and as ``measure``.
+        if the activation is smooth or the curve is a user's function, and as ``measure``.
 
-    In float32 a breakpoint is off by a few ``1e-7`` of the curve's extent (more where layers
-    amplify rounding), and pieces narrower than that are lost; in float64 by a few ``1e-16``.
+    In float32 a breakpoint has an error of a few ``1e-7`` of the curve's extent (more where layers
+    amplify rounding errors), and shorter pieces are lost; in float64 the error is a few ``1e-16``.
 
     Examples
     --------
     >>> from jaxexpr import curves
     >>> W, b = np.array([[1.0, -1.0]]), np.array([-0.25, 0.75])
-    >>> found = pieces(((W, b),), curves.line([0.0], [1.0]))
-    >>> found.breakpoints.tolist(), found.crossings.tolist()
+    >>> p = pieces(((W, b),), curves.line([0.0], [1.0]))
+    >>> p.breakpoints.tolist(), p.crossings.tolist()
     ([0.0, 0.25, 0.75, 1.0], [2])
     """
     return pieces_batch(params, [curve], activation, memory=memory)[0]
@@ -125,13 +125,19 @@ def pieces_batch(
     ----------
     params : as for ``pieces``; or with a leading axis in every array, one network for each curve.
     curves : of one kind and size.
+    activation, memory : as for ``pieces``.
+
+    Raises
+    ------
+    ValueError
+        if the curves differ in kind or size, or in number from the networks; and as ``pieces``.
 
     Examples
     --------
     >>> from jaxexpr import MLP, curves, laws
     >>> params = MLP((2, 8, 8), laws.Gaussian(1.5), laws.Gaussian(0.1)).init(jax.random.key(0))
     >>> rays = [curves.line([0.0, 0.0], [np.cos(a), np.sin(a)]) for a in (0.0, 0.3, 0.6)]
-    >>> [found.count > 1 for found in pieces_batch(params, rays)]
+    >>> [p.count > 1 for p in pieces_batch(params, rays)]
     [True, True, True]
     """
     params = checked_params(params, networks=True)
@@ -148,8 +154,8 @@ def pieces_batch(
     with precision(dtype):
         params = jax.tree.map(lambda x: jnp.asarray(x).astype(dtype), params)
         stacked = [np.stack(arrays) for arrays in zip(*(c.arrays for c in family), strict=True)]
-        found = _solve(params, family[0], stacked, phi, paired=paired, memory=memory)
-    return [one for one, _ in found]
+        results = _solve(params, family[0], stacked, phi, paired=paired, memory=memory)
+    return [result for result, _ in results]
 
 
 def totals(
@@ -159,34 +165,34 @@ def totals(
     dtype: str,
     levels: tuple[float, ...] = (),
 ) -> Numbers:
-    """Integrals of a given network along a curve, the curve's own length, and crossings.
+    """Integrals of a given network along a curve, the length of the curve, and crossings.
 
-    Of many networks, with a leading axis in `params`, every array has it.
+    With a leading axis of networks in `params`, every array has that axis.
 
-    levels : others than the activation's breakpoints, whose crossings are counted too,
-        ``(depth, m)``.
+    levels : further levels whose crossings are counted, beside the activation's breakpoints; the
+        counts have shape ``(depth, m)``.
     """
     paired = np.ndim(params[0][0]) == 3
     count = len(params[0][0]) if paired else 1
     with precision(dtype):
         params = jax.tree.map(lambda x: jnp.asarray(x).astype(dtype), params)
         arrays = [np.repeat(np.asarray(array)[None], count, axis=0) for array in curve.arrays]
-        found = _solve(params, curve, arrays, phi, paired=paired, memory=MEMORY, levels=levels)
-    numbers = [one for _, one in found]
+        results = _solve(params, curve, arrays, phi, paired=paired, memory=MEMORY, levels=levels)
+    numbers = [number for _, number in results]
     return jax.tree.map(lambda *x: np.stack(x), *numbers) if paired else numbers[0]
 
 
 def layers_of(params: Params, blocks: Sequence[Block]) -> list[traverse.Layers]:
-    """What ``traverse.through`` loops over, from given parameters."""
-    found = []
+    """Given parameters in the form that ``traverse.through`` loops over."""
+    layers = []
     for block in blocks:
-        here = params[block.first : block.first + block.layers]
-        found.append((jax.tree.map(lambda *x: jnp.stack(x), *here), lambda pair: pair))
-    return found
+        params_of_block = params[block.first : block.first + block.layers]
+        layers.append((jax.tree.map(lambda *x: jnp.stack(x), *params_of_block), lambda pair: pair))
+    return layers
 
 
 def count_levels(levels: tuple[float, ...]) -> traverse.Observe | None:
-    """What observes each layer and counts the crossings of these levels; ``None`` if none."""
+    """Function that counts the crossings of `levels` in a layer; ``None`` if there are none."""
     if not levels:
         return None
     return lambda rows, weights, biases, _: level_crossings.count_crossings(
@@ -209,24 +215,29 @@ def _solve_compiled(
     batch: int,
     levels: tuple[float, ...],
 ) -> tuple[Any, ...]:
-    """Totals and breakpoints of all curves; leading axis of `arrays`."""
+    """Totals and breakpoints of all curves, along the leading axis of `arrays`."""
 
     def one(item: tuple[Params | None, list[Float[Array, "..."]]]) -> tuple[Any, ...]:
-        own, points = item
-        net = params if own is None else own
+        own_params, points = item
+        net = params if own_params is None else own_params
         path = dataclasses.replace(curve, arrays=tuple(points))
-        begun = segments.begin(path, splits, net[0][0].dtype)
+        curve_segments = segments.begin(path, splits, net[0][0].dtype)
         layers, observe = layers_of(net, blocks), count_levels(levels)
         results = traverse.over(
-            lambda s: traverse.through(s, layers, activation, blocks, observe), begun, splits
+            lambda s: traverse.through(s, layers, activation, blocks, observe),
+            curve_segments,
+            splits,
         )
         totals, joints = traverse.total(results)
         counts = traverse.level_totals(results.extra) if levels else ()
-        ends = (begun[0], begun[1] if len(begun) == 3 else jnp.ones_like(begun[0]))
+        ends = (
+            curve_segments[0],
+            curve_segments[1] if len(curve_segments) == 3 else jnp.ones_like(curve_segments[0]),
+        )
         rows = results.rows
-        shape = ends, (rows.t, rows.made, rows.real)
+        breakpoints = ends, (rows.t, rows.lowest_layer, rows.real)
         numbers = totals, jnp.sum(results.start), counts
-        return numbers, joints, results.required.max(axis=0), *shape
+        return numbers, joints, results.required.max(axis=0), *breakpoints
 
     items = (params if paired else None, arrays)
     return lax.map(one, items, batch_size=batch)
@@ -242,23 +253,25 @@ def _solve(
     memory: float,
     levels: tuple[float, ...] = (),
 ) -> list[tuple[Pieces, Numbers]]:
-    """Run until every curve fits; pieces, totals, the curve's length and crossings of levels."""
-    found: list[Any] = [None] * len(arrays[0])
+    """Pieces and numbers of every curve, with larger arrays until all fit."""
+    results: list[Any] = [None] * len(arrays[0])
     shapes = [tuple(np.shape(w)[-2:]) for w, _ in params]
     units = np.cumsum([width for _, width in shapes]) * len(phi.breakpoints or ())
     work = sum(float(n) * a * b for n, (a, b) in zip(units, shapes, strict=True))
-    work *= len(found) * segments.count(curve)
-    cut = capacity.blocks(shapes, work)
+    work *= len(results) * segments.count(curve)
+    runs = capacity.blocks(shapes, work)
 
     def attempt(
-        take: Int[np.ndarray, "taken"], sizes: Capacity
+        indices: Int[np.ndarray, "taken"], sizes: Capacity
     ) -> Int[np.ndarray, "taken depth 2"]:
         # A whole number of batches: few compilations.
-        most = side_by_side(row_cache(params) * sizes.rows * sizes.segments, memory, take.size)
-        batches = -(-take.size // most)
-        batch = -(-take.size // batches)
-        padded = np.resize(take, batches * batch)
-        out = _solve_compiled(
+        largest_batch = side_by_side(
+            row_cache(params) * sizes.rows * sizes.segments, memory, indices.size
+        )
+        batches = -(-indices.size // largest_batch)
+        batch = -(-indices.size // batches)
+        padded = np.resize(indices, batches * batch)
+        output = _solve_compiled(
             chosen(params, padded) if paired else params,
             curve,
             [jnp.asarray(a[padded], params[0][0].dtype) for a in arrays],
@@ -269,15 +282,15 @@ def _solve(
             batch=batch,
             levels=levels,
         )
-        out = [jax.tree.map(np.asarray, one) for one in out]
-        required = out[2][: take.size]
-        for place in np.flatnonzero(~sizes.overflowed(required)):
-            if found[take[place]] is None:
-                found[take[place]] = _collected(curve, out, int(place))
+        output = [jax.tree.map(np.asarray, one) for one in output]
+        required = output[2][: indices.size]
+        for position in np.flatnonzero(~sizes.overflowed(required)):
+            if results[indices[position]] is None:
+                results[indices[position]] = _collected(curve, output, int(position))
         return required
 
-    until_all_fit(attempt, len(found), capacity_of_params(params, curve, phi, cut), memory)
-    return found
+    until_all_fit(attempt, len(results), capacity_of_params(params, curve, phi, runs), memory)
+    return results
 
 
 def capacity_of_params(
@@ -286,7 +299,7 @@ def capacity_of_params(
     phi: activations.Activation,
     cut: Sequence[tuple[int, int]],
 ) -> Capacity:
-    """The capacity that given networks are begun with, in blocks of these layers."""
+    """Initial capacity for given networks, in blocks of the runs `cut` of layers."""
     widths = [np.shape(w)[-1] for w, _ in params]
     segment_count = segments.count(curve)
     blocks = capacity.guess(cut, widths, len(phi.breakpoints or ()), segment_count)
@@ -295,7 +308,7 @@ def capacity_of_params(
 
 
 def row_cache(params: Params) -> float:
-    """Bytes of one row of values."""
+    """Memory in bytes of one row of values."""
     return float(max(np.shape(w)[-1] for w, _ in params) * np.dtype(params[0][0].dtype).itemsize)
 
 
@@ -307,59 +320,59 @@ def until_all_fit(
 ) -> None:
     """Attempt entries 0, ..., count - 1, and those that overflow again with a larger capacity.
 
-    attempt : from numbers of entries, repeated where they are fewer than the size that is compiled,
-        and a capacity to what each entry required, ``(entries, ..., depth, 2)``. It keeps the
-        results of those that fit.
+    attempt : function of indices of entries, padded to a common size by repetition, and a capacity.
+        It stores the results of the entries that fit, and returns the sizes that each entry
+        requires, ``(entries, ..., depth, 2)``.
     """
-    left = np.arange(count)
-    while left.size:
-        # Few different numbers of entries, so few compilations.
-        take = np.resize(left, min(capacity.bucket(left.size), count))
-        required = attempt(take, sizes)[: left.size]
+    remaining = np.arange(count)
+    while remaining.size:
+        # Few different numbers of entries mean few compilations.
+        indices = np.resize(remaining, min(capacity.bucket(remaining.size), count))
+        required = attempt(indices, sizes)[: remaining.size]
         overflowed = sizes.overflowed(required)
-        full = overflowed.reshape(left.size, -1).any(axis=1)
-        left = left[full]
-        if left.size:
+        failed = overflowed.reshape(remaining.size, -1).any(axis=1)
+        remaining = remaining[failed]
+        if remaining.size:
             sizes = sizes.grown(required[overflowed].max(axis=0), memory)
 
 
 def side_by_side(row_bytes: float, memory: float, most: int) -> int:
-    """How many curves at a time: on CPU as many as stay in the cache."""
+    """Number of curves computed at once: on CPU as many as fit into the cache."""
     budget = _CACHE_BYTES if jax.default_backend() == "cpu" else memory / 16
     return int(np.clip(budget // row_bytes, 1, most))
 
 
-def chosen(params: Params, take: Int[np.ndarray, "taken"]) -> Params:
-    """Networks of these numbers."""
-    if take.size == len(params[0][0]) and np.array_equal(take, np.arange(take.size)):
+def chosen(params: Params, indices: Int[np.ndarray, "taken"]) -> Params:
+    """The networks with these indices."""
+    if indices.size == len(params[0][0]) and np.array_equal(indices, np.arange(indices.size)):
         return params
-    return jax.tree.map(lambda x: x[take], params)
+    return jax.tree.map(lambda x: x[indices], params)
 
 
-def _collected(curve: Curve, out: list[Any], place: int) -> tuple[Pieces, Numbers]:
-    """What ``_solve_compiled`` found of the curve number `place`."""
-    both, joints, _, ends, rows = (jax.tree.map(lambda x: x[place], one) for one in out)
-    (totals, *_), (t, weight), (inner, made, count) = both, ends, rows
+def _collected(curve: Curve, output: list[Any], position: int) -> tuple[Pieces, Numbers]:
+    """Pieces and numbers of one curve, from the output of ``_solve_compiled``."""
+    numbers, joints, _, ends, rows = (jax.tree.map(lambda x: x[position], part) for part in output)
+    (totals, *_), (t, weight), (inner, lowest_layer, count) = numbers, ends, rows
     per_turn = math.pi if curve.kind == "semicircles" else 1.0
-    at, layer = [np.full(1, _end(t[0, 0], weight[0, 0]))], []
+    breakpoints, layers = [np.full(1, _end(t[0, 0], weight[0, 0]))], []
     for i in range(len(t)):
-        here = slice(1, int(count[i]) - (1 if curve.kind in segments.STRAIGHT else 0))
-        kept = made[i][here] < crossing_rows.NEVER
-        at.append(inner[i][here][kept])
-        layer.append(made[i][here][kept])
+        rows_inside = slice(1, int(count[i]) - (1 if curve.kind in segments.STRAIGHT else 0))
+        visible = lowest_layer[i][rows_inside] < crossing_rows.NEVER
+        breakpoints.append(inner[i][rows_inside][visible])
+        layers.append(lowest_layer[i][rows_inside][visible])
         if joints[i] < crossing_rows.NEVER:
-            at.append(t[i, 1:])
-            layer.append(joints[i : i + 1])
-    at.append(np.full(1, _end(t[-1, 1], weight[-1, 1])))
+            breakpoints.append(t[i, 1:])
+            layers.append(joints[i : i + 1])
+    breakpoints.append(np.full(1, _end(t[-1, 1], weight[-1, 1])))
     lengths = np.ldexp(totals.length.astype(np.float64), totals.exponent)
-    found = Pieces(
-        np.concatenate(at).astype(np.float64) / per_turn,
-        np.concatenate(layer).astype(int) + 1 if layer else np.zeros(0, int),
+    result = Pieces(
+        np.concatenate(breakpoints).astype(np.float64) / per_turn,
+        np.concatenate(layers).astype(int) + 1 if layers else np.zeros(0, int),
         np.asarray(totals.pieces).astype(int),
         np.asarray(totals.crossings).astype(int),
         np.full_like(lengths, np.inf) if curve.whole else lengths,
     )
-    return found, both
+    return result, numbers
 
 
 def _end(t: np.floating, weight: np.floating) -> float:

@@ -1,4 +1,4 @@
-"""Which activations and which curves have exact pieces."""
+"""Activations and curves that have exact pieces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from jaxexpr.params import Params, fitting
 
 
 def family_of(params: Params, curves: object) -> list[Curve]:
-    """Return curves of one kind in the input space of networks, checked."""
+    """Check and return curves of one kind and size, in the input space of the networks.
+
+    Raises
+    ------
+    ValueError
+        if they are not a list of such curves.
+    """
     if not isinstance(curves, Sequence) or not curves:
         raise ValueError(f"curves={checks.shown(curves)}: give a list of one or more curves")
     width = int(np.shape(params[0][0])[-2])
@@ -32,7 +38,13 @@ def family_of(params: Params, curves: object) -> list[Curve]:
 
 
 def exact_activation(activation: str | activations.Activation) -> activations.Activation:
-    """Return the activation; refuse a smooth one with the reason."""
+    """Return the activation.
+
+    Raises
+    ------
+    ValueError
+        if it is smooth.
+    """
     phi = activations.get(activation)
     if phi.breakpoints is None:
         raise ValueError(
@@ -48,7 +60,13 @@ def has_pieces(curve: Curve) -> bool:
 
 
 def exact_curve(name: str, curve: Curve) -> None:
-    """Refuse a curve along which nothing is known in closed form."""
+    """Check that a curve has exact pieces.
+
+    Raises
+    ------
+    ValueError
+        if crossings along it have no closed form.
+    """
     if not has_pieces(curve):
         raise ValueError(
             f"{name} is a {curve.kind}, which has no exact pieces: use line, polyline, arc, "

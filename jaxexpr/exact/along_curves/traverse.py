@@ -1,9 +1,9 @@
-"""A curve cut into segments, each sent exactly through a network; the results added up.
+"""Exact passes of the segments of a curve through a network, and the sum of their results.
 
-A segment is straight, a ray, or an arc of at most a quarter turn: a line is one, an
-infinite line two, a polyline one for each of its sides, a circle four. A curve with more pieces
-than memory holds is cut into more. All segments have the same shape, so they share one
-compilation; what happens exactly where two of them meet is counted from the states on both sides.
+A segment is straight, a ray, or an arc of at most a quarter turn: a line has one, an infinite line
+two, a polyline one for each side, a circle four. A curve whose pieces do not fit into memory is cut
+into more segments. All segments have the same shape and share one compilation. Transitions at the
+point where two segments meet are counted from the states on both sides.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from jaxexpr.exact.along_curves.capacity import Block, caps
 
 Rows = lines.Rows | arcs.Arcs
 State = TypeVar("State", bound=Rows)
-# For each block what to loop over, and what makes ``(W, b)`` of one slice of it.
+# For each block the arrays to loop over, and a function from one slice of them to ``(W, b)``.
 Layers = tuple[Any, Callable[[Any], tuple[Array, Array]]]
 Observe = Callable[[Rows, Array, Array, Block | None], Any]
 
-FILLED = 0.85  # share of its capacity that a part of a curve is to fill
+FILLED = 0.85  # share of the capacity that a part of a curve should use
 
 
 class Totals(NamedTuple):
@@ -38,14 +38,14 @@ class Totals(NamedTuple):
 
     Attributes
     ----------
-    length : of the image above the layer, in units of ``2**exponent``; inf from the layer on in
-        which values overflow the precision: all other numbers are void there.
+    length : of the image above the layer, in units of ``2**exponent``; inf from the first layer in
+        which values overflow, where all other numbers are invalid.
     share, growth, squared : extent in the curve's parameter where the image below moves, and the
         integrals over it of the growth factor and of its square.
     survives, log : extent where the image above moves as well, and the integral of the logarithm.
-    still : pieces on which the image below does not move.
-    crossings, pieces : state changes of this layer's units, and activation regions of the layers
-        up to this one.
+    still : number of pieces on which the image below does not move.
+    crossings, pieces : number of state changes of this layer's units, and of activation regions of
+        the layers up to this one.
     """
 
     length: Float[Array, "depth"]
@@ -61,16 +61,17 @@ class Totals(NamedTuple):
 
 
 class SegmentResult(NamedTuple):
-    """What is found on a segment.
+    """Result of one segment.
 
     Attributes
     ----------
     totals : integrals along it.
     first, last : states of all units at its ends, packed, block by block.
-    required : new rows and rows of each layer, ``(depth, 2)``.
-    start : its own length.
-    rows : above the last block.
-    extra : what the caller's own function observed of the layers, block by block, layers leading.
+    required : numbers of new rows and of rows that each layer requires, ``(depth, 2)``.
+    start : length of the segment itself.
+    rows : image above the last block.
+    extra : results of the caller's function `observe`, block by block, with a leading axis of
+        layers.
     """
 
     totals: Totals
@@ -90,21 +91,23 @@ def _totals(
     moves = (below > 0) & (share > 0)
     ratio = jnp.where(moves, above / jnp.where(moves, below, 1), 0)
     ratio = ratio * power_of_two(rows.exponent - layer.exponent, share.dtype)
-    both = moves & (above > 0)
-    log = jnp.log(jnp.where(both, ratio, 1))
-    real = jnp.arange(rows.made.shape[0], dtype=jnp.int32) < rows.pieces
-    still = real & jnp.pad(jnp.all(below == 0, axis=1), (0, rows.made.shape[0] - below.shape[0]))
+    moves_on_both_sides = moves & (above > 0)
+    log = jnp.log(jnp.where(moves_on_both_sides, ratio, 1))
+    real = jnp.arange(rows.lowest_layer.shape[0], dtype=jnp.int32) < rows.pieces
+    still = real & jnp.pad(
+        jnp.all(below == 0, axis=1), (0, rows.lowest_layer.shape[0] - below.shape[0])
+    )
     return Totals(
-        length=jnp.where(layer.sound, jnp.sum(pieces), jnp.inf),
+        length=jnp.where(layer.finite, jnp.sum(pieces), jnp.inf),
         exponent=rows.exponent,
         share=jnp.sum(jnp.where(moves, share, 0)),
         growth=jnp.sum(ratio * share),
         squared=jnp.sum(ratio * ratio * share),
-        survives=jnp.sum(jnp.where(both, share, 0)),
-        log=jnp.sum(jnp.where(both, log, 0) * share),
+        survives=jnp.sum(jnp.where(moves_on_both_sides, share, 0)),
+        log=jnp.sum(jnp.where(moves_on_both_sides, log, 0) * share),
         still=jnp.sum(still, dtype=jnp.int32),
         crossings=layer.changes.total,
-        pieces=jnp.sum(real & (rows.made <= index), dtype=jnp.int32),
+        pieces=jnp.sum(real & (rows.lowest_layer <= index), dtype=jnp.int32),
     )
 
 
@@ -115,15 +118,16 @@ def through(
     blocks: tuple[Block, ...],
     observe: Observe | None = None,
 ) -> SegmentResult:
-    """Send one segment through a network.
+    """Compute the images of one segment in all layers of a network.
 
     Parameters
     ----------
     segment : one of ``segments.begin``.
-    layers : for each block, what to loop over (leading axis: its layers) and a function from one
-        slice of it to ``(W, b)``.
-        One item more than there are `blocks` is a last layer whose crossings alone are counted.
-    observe : from the image below a layer, W, b and the layer's block to anything (``extra``).
+    layers : for each block, the arrays to loop over (leading axis: its layers) and a function from
+        one slice of them to ``(W, b)``. An item more than there are `blocks` is a last layer of
+        which only the crossings are counted.
+    observe : function of the image below a layer, W, b and the layer's block; its results are
+        returned as ``extra``.
     """
     kind: ModuleType = lines if len(segment) == 3 else arcs
     rows = kind.start(*segment)
@@ -142,28 +146,28 @@ def through(
             sizes = {"new": block.new, "size": block.size}
             layer = kind.advance(rows, weights, biases, activation, index=index, **sizes)
             changes = layer.changes
-            found = _totals(layer, kind, index), changes.first, changes.last, layer.required
-            return layer.rows, (found, observe(rows, weights, biases, block) if observe else ())
+            numbers = _totals(layer, kind, index), changes.first, changes.last, layer.required
+            return layer.rows, (numbers, observe(rows, weights, biases, block) if observe else ())
 
         indices = jnp.arange(block.first, block.first + block.layers, dtype=jnp.int32)
         if block.layers == 1:
-            rows, out = body(rows, (block.first, jax.tree.map(lambda x: x[0], slices)))
-            out = jax.tree.map(lambda x: x[None], out)
+            rows, output = body(rows, (block.first, jax.tree.map(lambda x: x[0], slices)))
+            output = jax.tree.map(lambda x: x[None], output)
         else:
-            rows, out = scan(body, _padded(rows, block.size), (indices, slices))
-        results.append(out[0])
-        extra.append(out[1])
+            rows, output = scan(body, _padded(rows, block.size), (indices, slices))
+        results.append(output[0])
+        extra.append(output[1])
     if len(layers) > len(blocks):
         slices, make = layers[-1]
         weights, biases = make(jax.tree.map(lambda x: x[0], slices))
-        counted = _counted(rows, weights, biases, activation)
-        results.append(jax.tree.map(lambda x: x[None], counted))
-        observed = observe(rows, weights, biases, None) if observe else ()
-        extra.append(jax.tree.map(lambda x: x[None], observed))
+        last_layer = _counted(rows, weights, biases, activation)
+        results.append(jax.tree.map(lambda x: x[None], last_layer))
+        last_observed = observe(rows, weights, biases, None) if observe else ()
+        extra.append(jax.tree.map(lambda x: x[None], last_observed))
     totals, first, last, required = zip(*results, strict=True)
     joined = jax.tree.map(lambda *x: jnp.concatenate(x), *totals)
-    lost = lax.cummax(jnp.isinf(joined.length).astype(jnp.int32)) > 0
-    joined = joined._replace(length=jnp.where(lost, jnp.inf, joined.length))
+    overflowed = lax.cummax(jnp.isinf(joined.length).astype(jnp.int32)) > 0
+    joined = joined._replace(length=jnp.where(overflowed, jnp.inf, joined.length))
     return SegmentResult(
         joined, list(first), list(last), jnp.concatenate(required), start, rows, extra
     )
@@ -172,89 +176,105 @@ def through(
 def _counted(
     rows: Rows, weights: Float[Array, "fan_in k"], biases: Float[Array, "k"], activation: Activation
 ) -> tuple[Totals, UInt32[Array, "words"], UInt32[Array, "words"], Int[Array, "2"]]:
-    """The result of a layer whose crossings alone are counted; all else is 0."""
-    found = level_crossings.count_crossings(rows, weights, biases, activation.breakpoints or ())
+    """The result of a layer of which only the crossings are counted; other numbers are 0."""
+    counts = level_crossings.count_crossings(rows, weights, biases, activation.breakpoints or ())
     zero = jnp.zeros((), biases.dtype)
-    none = jnp.zeros((), jnp.int32)
+    zero_count = jnp.zeros((), jnp.int32)
     totals = Totals(
-        length=jnp.where(found.sound, zero, jnp.inf),
+        length=jnp.where(counts.finite, zero, jnp.inf),
         exponent=rows.exponent,
         share=zero,
         growth=zero,
         squared=zero,
         survives=zero,
         log=zero,
-        still=none,
-        crossings=jnp.sum(found.total, dtype=jnp.int32),
-        pieces=none,
+        still=zero_count,
+        crossings=jnp.sum(counts.total, dtype=jnp.int32),
+        pieces=zero_count,
     )
-    ends = (found.first.reshape(-1), found.last.reshape(-1))
+    ends = (counts.first.reshape(-1), counts.last.reshape(-1))
     if not activation.breakpoints:
         ends = (jnp.zeros(1, jnp.uint32),) * 2
-    return totals, *ends, jnp.stack([none, none])
+    return totals, *ends, jnp.stack([zero_count, zero_count])
 
 
 def _padded(rows: State, size: int) -> State:
-    """Repeat the last row until there are `size`."""
+    """Pad to `size` rows by repeating the last one."""
 
     def pad(x: Float[Array, "..."] | Int[Array, "..."]) -> Array:
         if x.ndim == 0:
             return x
-        missing = size - rows.made.shape[0]
+        missing = size - rows.lowest_layer.shape[0]
         return jnp.pad(x, ((0, missing), *((0, 0),) * (x.ndim - 1)), mode="edge")
 
     return jax.tree.map(pad, rows)
 
 
 def total(results: SegmentResult) -> tuple[Totals, Int[Array, "segments"]]:
-    """Add up the results of segments, leading axis s; also where they meet.
+    """Sum the results of segments along the leading axis s, with the changes where they meet.
 
     Returns
     -------
-    Totals of the whole curve, and the lowest layer that changes at the end of each segment,
-    ``(s,)`` (``crossings.NEVER`` if none, and for the last).
+    Totals of the whole curve; and the index of the lowest layer that changes at the end of each
+    segment, ``(s,)`` (``crossing_rows.NEVER`` if none, and for the last segment).
     """
-    at = []
+    changes_between = []
     for first, last in zip(results.first, results.last, strict=True):
-        at.append(jnp.sum(lax.population_count(first[1:] ^ last[:-1]).astype(jnp.int32), axis=-1))
-    changed = jnp.concatenate(at, axis=1).astype(jnp.int32)  # (s - 1, depth)
+        changes_between.append(
+            jnp.sum(lax.population_count(first[1:] ^ last[:-1]).astype(jnp.int32), axis=-1)
+        )
+    changed = jnp.concatenate(changes_between, axis=1).astype(jnp.int32)  # (s - 1, depth)
     depth = changed.shape[1]
     layer = jnp.arange(depth, dtype=jnp.int32)[None, :]
-    made = jnp.min(jnp.where(changed > 0, layer, crossing_rows.NEVER), axis=1)
-    made = jnp.concatenate([made, jnp.full((1,), crossing_rows.NEVER, made.dtype)])
-    one = results.totals
-    exponent = jnp.max(one.exponent, axis=0)
-    scale = power_of_two(one.exponent - exponent[None], one.length.dtype)
-    added = jax.tree.map(lambda x: jnp.sum(x, axis=0, dtype=x.dtype), one)
-    joints = jnp.sum(made[:, None] <= layer, axis=0, dtype=jnp.int32)
-    return added._replace(
-        length=jnp.sum(one.length * scale, axis=0),
+    lowest_layer = jnp.min(jnp.where(changed > 0, layer, crossing_rows.NEVER), axis=1)
+    lowest_layer = jnp.concatenate(
+        [lowest_layer, jnp.full((1,), crossing_rows.NEVER, lowest_layer.dtype)]
+    )
+    totals = results.totals
+    exponent = jnp.max(totals.exponent, axis=0)
+    scale = power_of_two(totals.exponent - exponent[None], totals.length.dtype)
+    sums = jax.tree.map(lambda x: jnp.sum(x, axis=0, dtype=x.dtype), totals)
+    joints = jnp.sum(lowest_layer[:, None] <= layer, axis=0, dtype=jnp.int32)
+    return sums._replace(
+        length=jnp.sum(totals.length * scale, axis=0),
         exponent=exponent,
-        crossings=added.crossings + jnp.sum(changed, axis=0, dtype=jnp.int32),
-        pieces=added.pieces + joints + 1,
-    ), made
+        crossings=sums.crossings + jnp.sum(changed, axis=0, dtype=jnp.int32),
+        pieces=sums.pieces + joints + 1,
+    ), lowest_layer
 
 
 def level_totals(extra: Sequence[level_crossings.Counted]) -> Int[Array, "depth m"]:
-    """Crossings of each level in each layer, ``(depth, m)``, from those on segments."""
-    found = []
-    for one in extra:  # leading axes: segments, layers
-        meets = lax.population_count(one.first[1:] ^ one.last[:-1]).astype(jnp.int32)
-        found.append(jnp.sum(one.total, axis=0) + jnp.sum(meets, axis=(0, 3)))
-    return jnp.concatenate(found).astype(jnp.int32)
+    """Crossings of each level in each layer, ``(depth, m)``, from the counts on segments."""
+    counts = []
+    for block in extra:  # leading axes: segments, layers
+        changes_between = lax.population_count(block.first[1:] ^ block.last[:-1]).astype(jnp.int32)
+        counts.append(jnp.sum(block.total, axis=0) + jnp.sum(changes_between, axis=(0, 3)))
+    return jnp.concatenate(counts).astype(jnp.int32)
 
 
 def over(
-    function: Callable[[segments.Segment], SegmentResult], begun: segments.Segment, splits: int
+    function: Callable[[segments.Segment], SegmentResult],
+    curve_segments: segments.Segment,
+    splits: int,
 ) -> SegmentResult:
-    """Side by side where a curve's own segments are few; one after another if they were split."""
-    if begun[0].shape[0] == 1:
-        return jax.tree.map(lambda x: x[None], function(jax.tree.map(lambda x: x[0], begun)))
-    return jax.vmap(function)(begun) if splits == 1 else lax.map(function, begun)
+    """Apply a function to all segments: at once, or in sequence if they were split."""
+    if curve_segments[0].shape[0] == 1:
+        return jax.tree.map(
+            lambda x: x[None], function(jax.tree.map(lambda x: x[0], curve_segments))
+        )
+    return jax.vmap(function)(curve_segments) if splits == 1 else lax.map(function, curve_segments)
 
 
 class _Progress(NamedTuple):
-    """How far ``in_parts`` has come: the segment, the share of it, the next part's share."""
+    """State of ``in_parts``.
+
+    Attributes
+    ----------
+    segment, low : index of the segment, and the share of it that is done.
+    width : share of the segment that the next part tries.
+    any : whether there is a result.
+    result : of all parts so far.
+    """
 
     segment: Int[Array, ""]
     low: Float[Array, ""]
@@ -265,54 +285,59 @@ class _Progress(NamedTuple):
 
 def in_parts(
     function: Callable[[segments.Segment], SegmentResult],
-    begun: segments.Segment,
+    curve_segments: segments.Segment,
     blocks: tuple[Block, ...],
 ) -> SegmentResult:
-    """One part of a curve after another, each as long as the capacity allows.
+    """Traverse a curve in parts, one after another, each as long as the capacity allows.
 
-    A part that overflows is done again at half its length; what a part leaves of its capacity says
-    how long the next one is. So all parts together hold any number of pieces, however they lie
-    along the curve; but for more crossings at one point than the arrays hold.
+    A part that overflows is repeated with half its length; the length of the next part follows from
+    the share of the capacity that a part used. All parts together can have any number of
+    pieces, however they are distributed along the curve; only crossings at a single point must fit.
 
     Returns
     -------
-    The result of all of them together, as of one segment (leading axis 1); without rows.
+    The joint result of all parts, as of one segment (leading axis 1), without rows.
     """
-    number, dtype = begun[0].shape[0], begun[0].dtype
-    least = float(np.finfo(dtype).eps) * 2**7
+    segment_count, dtype = curve_segments[0].shape[0], curve_segments[0].dtype
+    smallest = float(np.finfo(dtype).eps) * 2**7
     capacity = caps(blocks)
     layers = len(capacity)
 
     def measured(
         segment: Int[Array, ""], low: Float[Array, ""], high: Float[Array, ""]
     ) -> SegmentResult:
-        own = jax.tree.map(lambda x: x[segment], begun)
-        return function(segments.between(own, low, high))._replace(rows=())
+        segment_arrays = jax.tree.map(lambda x: x[segment], curve_segments)
+        return function(segments.between(segment_arrays, low, high))._replace(rows=())
 
-    def step(way: _Progress) -> _Progress:
-        high = jnp.where(way.width < 1 - way.low, way.low + way.width, 1)
-        one = measured(way.segment, way.low, high)
-        required = one.required[:layers]
+    def step(state: _Progress) -> _Progress:
+        high = jnp.where(state.width < 1 - state.low, state.low + state.width, 1)
+        part = measured(state.segment, state.low, high)
+        required = part.required[:layers]
         overflowed = jnp.any(required > capacity)
-        kept = ~overflowed | (way.width <= least)
-        both = jax.tree.map(
-            lambda a, b: jnp.where(way.any, a, b), _joined_results(way.result, one), one
+        accepted = ~overflowed | (state.width <= smallest)
+        joined = jax.tree.map(
+            lambda a, b: jnp.where(state.any, a, b), _joined_results(state.result, part), part
         )
-        result = jax.tree.map(lambda a, b: jnp.where(kept, a, b), both, way.result)
-        filled = jnp.max(required.astype(dtype) / capacity.astype(dtype))
-        longer = jnp.clip(FILLED / jnp.maximum(filled, least), 0.5, 2) * (high - way.low)
-        done = kept & (high == 1)  # the last part may be short; the next segment is begun as it was
-        longer = jnp.maximum(longer, jnp.where(done, way.width, least))
-        width = jnp.where(overflowed, way.width / 2, longer)
-        after = jnp.where(overflowed & kept, number, way.segment + done.astype(jnp.int32))
-        low = jnp.where(done, 0, jnp.where(kept, high, way.low))
-        return spread(_Progress(after, low, jnp.minimum(width, 1), way.any | kept, result), way)
+        result = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), joined, state.result)
+        used = jnp.max(required.astype(dtype) / capacity.astype(dtype))
+        next_width = jnp.clip(FILLED / jnp.maximum(used, smallest), 0.5, 2) * (high - state.low)
+        # The last part of a segment may be short: the next segment starts with the previous width.
+        done = accepted & (high == 1)
+        next_width = jnp.maximum(next_width, jnp.where(done, state.width, smallest))
+        width = jnp.where(overflowed, state.width / 2, next_width)
+        next_segment = jnp.where(
+            overflowed & accepted, segment_count, state.segment + done.astype(jnp.int32)
+        )
+        low = jnp.where(done, 0, jnp.where(accepted, high, state.low))
+        return spread(
+            _Progress(next_segment, low, jnp.minimum(width, 1), state.any | accepted, result), state
+        )
 
-    first, none, whole = jnp.zeros((), jnp.int32), jnp.zeros((), dtype), jnp.ones((), dtype)
-    like = jax.eval_shape(measured, first, none, whole)
-    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), like)
-    way = spread(_Progress(first, none, whole, jnp.zeros((), bool), nothing), begun)
-    result = lax.while_loop(lambda way: way.segment < number, step, way).result
+    first, zero, full = jnp.zeros((), jnp.int32), jnp.zeros((), dtype), jnp.ones((), dtype)
+    shapes = jax.eval_shape(measured, first, zero, full)
+    empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    state = spread(_Progress(first, zero, full, jnp.zeros((), bool), empty), curve_segments)
+    result = lax.while_loop(lambda state: state.segment < segment_count, step, state).result
     return jax.tree.map(lambda x: x[None], result)
 
 
@@ -321,7 +346,9 @@ def _joined_results(one: SegmentResult, two: SegmentResult) -> SegmentResult:
     both = jax.tree.map(lambda *x: jnp.stack(x), one, two)
     totals, _ = total(both)
     extra = [
-        level_crossings.Counted(level_totals([c]), a.first, b.last, a.sound & b.sound) if c else ()
+        level_crossings.Counted(level_totals([c]), a.first, b.last, a.finite & b.finite)
+        if c
+        else ()
         for a, b, c in zip(one.extra, two.extra, both.extra, strict=True)
     ]
     return SegmentResult(
