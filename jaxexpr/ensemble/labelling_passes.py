@@ -82,7 +82,7 @@ def initial_label_capacity(
 
 
 def _flips(blocks: tuple[Block, ...], widths: Sequence[int]) -> tuple[int, ...]:
-    """Largest number of flips of one unit if the units of a layer add `new` rows in all."""
+    """Estimate of the largest number of flips of one unit, block by block, from the new rows."""
     flips = []
     for block in blocks:
         mean = block.new / min(widths[block.first + 1 : block.first + 1 + block.layers])

@@ -155,18 +155,18 @@ class Estimate:
 
     @staticmethod
     def from_moments(mean: ArrayLike, sem: ArrayLike, n: ArrayLike, name: str = "mean") -> Estimate:
-        """Estimate of numbers that were averaged elsewhere.
+        """Estimate from means and standard errors computed elsewhere.
 
         Parameters
         ----------
-        mean, sem : means and their standard errors, of one shape; the last axis is taken for
-            layers where results are printed, and a single number makes one layer.
-        n : how many independent numbers went into each; broadcasts with them.
+        mean, sem : means and their standard errors, with shapes that broadcast. Printed results
+            call the last axis layers; a single number is one layer.
+        n : number of independent samples of each mean; broadcasts with them.
 
         Raises
         ------
         ValueError
-            for shapes that do not broadcast, negative errors, and n below 1.
+            if the shapes do not broadcast, an error is negative or an n is below 1.
 
         Examples
         --------
@@ -240,7 +240,13 @@ class Estimate:
     def interval(
         self, level: float = 0.95
     ) -> tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]]:
-        """Two-sided confidence interval of the mean by Student's t; ``(low, high)``."""
+        """Two-sided confidence interval of the mean by Student's t; ``(low, high)``.
+
+        Raises
+        ------
+        ValueError
+            if `level` is not between 0 and 1.
+        """
         width = error_bar(self.sem, self.n, level)
         return self.mean - width, self.mean + width
 
