@@ -8,8 +8,8 @@ from jaxexpr._core import calls
 from jaxexpr.activations import Activation
 from jaxexpr.convert import from_arrays, from_flax, from_torch, from_torch_state
 from jaxexpr.convnets import ConvNet, cifar10_convnet
-from jaxexpr.ensemble.along_curves import estimate
 from jaxexpr.ensemble.boundary_integrals import boundary_volume
+from jaxexpr.ensemble.curve_estimates import estimate
 from jaxexpr.ensemble.labellings import dichotomies
 from jaxexpr.ensemble.options import RunOptions
 from jaxexpr.ensemble.perturbation_growth import perturbations
@@ -17,7 +17,7 @@ from jaxexpr.ensemble.runner import Interrupted, run_task
 from jaxexpr.ensemble.statistics import Estimate
 from jaxexpr.ensemble.tasks import Task
 from jaxexpr.layers import Conv, Dense, Pool
-from jaxexpr.measurement.convergence import GridNeeded, grid_needed
+from jaxexpr.measurement.finer_grids import GridNeeded, grid_needed
 from jaxexpr.measurement.images import Projection, project, trajectory
 from jaxexpr.measurement.single import kernel, measure
 from jaxexpr.networks import MLP

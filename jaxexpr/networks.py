@@ -22,9 +22,9 @@ from jax.typing import ArrayLike, DTypeLike
 from jaxexpr import activations, laws, prng
 from jaxexpr._core import checks
 from jaxexpr._core.calls import elsewhere, explained
-from jaxexpr._core.precision import precision
 from jaxexpr._core.spellings import ATTRIBUTES
 from jaxexpr._core.sweeps import over_sweep
+from jaxexpr._core.x64 import precision
 from jaxexpr.curves import Curve, as_curve
 from jaxexpr.layers import PlacedDense
 from jaxexpr.params import Params, fitting, pairs_of, precision_of, to_array

@@ -7,7 +7,7 @@ import pytest
 import rational
 
 from jaxexpr import activations, curves, measure
-from jaxexpr._core import bits
+from jaxexpr._core import packed_bits
 from jaxexpr.exact import pieces, pieces_batch
 from jaxexpr.exact.along_curves import (
     arcs,
@@ -473,7 +473,7 @@ def test_distinct_codes_are_told_apart_by_both_words(rng):
     codes[:, 0] += np.where(rng.random(200) < 0.5, 2**31, 0).astype(np.uint32)
     for share in (1.0, 0.1, 0.0):
         valid = rng.random(200) < share
-        found = bits.distinct(jnp.asarray(codes), jnp.asarray(valid))
+        found = packed_bits.distinct(jnp.asarray(codes), jnp.asarray(valid))
         assert found == len({tuple(row) for row in codes[valid].tolist()})
     codes[:, 0] = 7  # told apart by the second word alone
-    assert bits.distinct(jnp.asarray(codes), jnp.ones(200, bool)) == 4
+    assert packed_bits.distinct(jnp.asarray(codes), jnp.ones(200, bool)) == 4

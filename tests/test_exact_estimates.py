@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from jaxexpr import MLP, crossings, curves, estimate, kernel, laws, measure
-from jaxexpr._core.precision import precision
+from jaxexpr._core.x64 import precision
 from jaxexpr.exact.along_curves.capacity import Block, Capacity, grown, shortened
 from jaxexpr.exact.along_curves.solve import pieces
 from jaxexpr.measurement import plan

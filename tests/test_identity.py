@@ -11,8 +11,8 @@ import pytest
 from jaxexpr import MLP, curves, estimate, laws, probe
 from jaxexpr._core.fingerprint import fingerprint as digest
 from jaxexpr.activations import Activation
-from jaxexpr.ensemble.along_curves import Along
 from jaxexpr.ensemble.checkpoints import run_fingerprint
+from jaxexpr.ensemble.curve_estimates import Along
 from jaxexpr.measurement import plan
 
 KEY = jax.random.key(0)
@@ -165,7 +165,7 @@ def test_a_checkpoint_of_another_curve_or_probe_is_refused(tmp_path):
 _OTHER = """
 import jax, numpy as np
 from jaxexpr import MLP, curves, laws
-from jaxexpr.ensemble.along_curves import Along
+from jaxexpr.ensemble.curve_estimates import Along
 from jaxexpr.ensemble.checkpoints import run_fingerprint
 from jaxexpr.measurement import plan
 net = MLP((2, 8), laws.Sparse(laws.Gaussian(1.5), 0.5), laws.Zero(), "tanh")

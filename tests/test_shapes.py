@@ -14,7 +14,7 @@ import pytest
 from jaxtyping import TypeCheckError, jaxtyped
 
 from jaxexpr import curves
-from jaxexpr._core import bits, linalg
+from jaxexpr._core import linalg, packed_bits
 from jaxexpr._core.shapes import Array, Float
 from jaxexpr.ensemble.statistics import Moments
 from jaxexpr.exact.along_curves import label_changes, lines
@@ -30,7 +30,7 @@ LINE = curves.line(np.zeros(2), np.ones(2))
     [
         (linalg.dot, (jnp.ones((2, 3)), jnp.ones((4, 2)))),  # 3 are not 4
         (linalg.norms, (jnp.ones(3),)),  # one axis too few
-        (bits.pack, (jnp.ones((2, 3)),)),  # numbers are not bits
+        (packed_bits.pack, (jnp.ones((2, 3)),)),  # numbers are not bits
         (linalg.power_of_two, (jnp.ones(2), jnp.dtype("float32"))),  # nor whole
         (GRID.segments, (1.0, jnp.ones((3, 2)), jnp.ones((4, 2)))),
         (GRID.thin, (jnp.ones(()),)),

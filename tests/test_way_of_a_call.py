@@ -105,7 +105,7 @@ def test_sizes_of_arrays_are_the_business_of_three_files():
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and node.attr in ("blocks", "in_parts", "held_bytes")
     }
-    assert opened <= {"capacity_guess.py", "exact_pass.py", "along_curves.py"}
+    assert opened <= {"capacity_guess.py", "exact_pass.py", "curve_estimates.py"}
 
 
 def test_what_is_observed_holds_probes_alone():

@@ -14,8 +14,11 @@ import tempfile
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 # Exceptions of NumPy and zipfile for files that are damaged or of another type.
 DAMAGE = (
@@ -45,6 +48,37 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
             os.fsync(file.fileno())
         temporary.chmod(0o644)
         os.replace(temporary, path)
+
+
+def save_checkpoint(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write named arrays, numbers and texts to `path`, atomically."""
+
+    def write(temporary: Path) -> None:
+        with open(temporary, "wb") as file:
+            np.savez(file, **arrays)
+
+    write_atomically(path, write)
+
+
+def load_checkpoint(path: Path) -> dict[str, np.ndarray]:
+    """Read what ``save_checkpoint`` wrote; raise ValueError as ``reading_checkpoint`` does."""
+    with (
+        reading_checkpoint(path),
+        open(path, "rb") as binary,
+        np.load(binary, allow_pickle=False) as file,
+    ):
+        return dict(file)
+
+
+@contextlib.contextmanager
+def reading_checkpoint(path: Path) -> Iterator[None]:
+    """Raise a ValueError that names `path` where its content cannot be read in the block."""
+    try:
+        yield
+    except DAMAGE as error:
+        raise ValueError(
+            f"checkpoint={str(path)!r} cannot be read ({error}): delete it to start anew"
+        ) from error
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxexpr._core.precision import double_enabled
+from jaxexpr._core.x64 import double_enabled
 
 Share = TypeVar("Share")  # arrays with the networks as leading axis
 Result = TypeVar("Result")

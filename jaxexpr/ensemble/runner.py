@@ -17,9 +17,9 @@ import numpy as np
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
-from jaxexpr._core.precision import precision
 from jaxexpr._core.progress import Bar
 from jaxexpr._core.shapes import Array, Key, Shaped
+from jaxexpr._core.x64 import precision
 from jaxexpr.ensemble.checkpoints import (
     load_accumulators,
     run_fingerprint,

@@ -39,8 +39,8 @@ from numpy.typing import ArrayLike
 from jaxexpr._core import checks
 from jaxexpr._core.calls import advised, explained
 from jaxexpr._core.linalg import dot
-from jaxexpr._core.precision import precision
 from jaxexpr._core.threads import on_cores
+from jaxexpr._core.x64 import precision
 from jaxexpr.activations import Activation
 from jaxexpr.exact.along_curves.supported import exact_activation
 from jaxexpr.params import Params, checked_params, precision_of

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from jaxexpr import activations
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
-from jaxexpr._core.precision import precision
 from jaxexpr._core.shapes import Float, Shaped
+from jaxexpr._core.x64 import precision
 from jaxexpr.curves import Curve
 from jaxexpr.layers import PlacedDense, PlacedPool
 from jaxexpr.measurement.nodes import Nodes

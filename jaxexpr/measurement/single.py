@@ -20,10 +20,10 @@ from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
 from jaxexpr._core.derivatives import without_derivative
 from jaxexpr._core.linalg import power_of_two
-from jaxexpr._core.precision import double_enabled, precision
 from jaxexpr._core.shapes import Array, Float, Int, Key
 from jaxexpr._core.sweeps import over_sweep
 from jaxexpr._core.transforms import on_any_mesh
+from jaxexpr._core.x64 import double_enabled, precision
 from jaxexpr.curves import Curve
 from jaxexpr.exact.along_curves.solve import totals
 from jaxexpr.exact.along_curves.traverse import Totals

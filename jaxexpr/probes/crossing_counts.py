@@ -12,9 +12,9 @@ import numpy as np
 from jax import lax
 
 from jaxexpr._core import checks
-from jaxexpr._core.bits import distinct, pack_all
 from jaxexpr._core.calls import explained
 from jaxexpr._core.linalg import power_of_two
+from jaxexpr._core.packed_bits import distinct, pack_all
 from jaxexpr.prng import threefry2x32
 from jaxexpr.probes.base import GRID_POINTS, Layer, Probe
 

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jaxexpr._core.checks import is_key
-from jaxexpr._core.files import DAMAGE, write_atomically
+from jaxexpr._core.files import load_checkpoint, reading_checkpoint, save_checkpoint
 from jaxexpr.training.steps import State
 
 Record = dict[str, np.ndarray]
@@ -28,10 +28,6 @@ class RunState(NamedTuple):
     state: State
     history: tuple[Record, ...]
     seconds: dict[str, float]
-
-
-class WrongRun(Exception):
-    """The checkpoint belongs to another run."""
 
 
 def _plain_array(leaf: jax.Array) -> np.ndarray:
@@ -60,12 +56,7 @@ def save_run(path: Path, fingerprint: str, run: RunState) -> None:
     arrays |= {f"seconds.{name}": value for name, value in run.seconds.items()}
     for i, record in enumerate(run.history):
         arrays |= {f"record.{i}.{name}": value for name, value in record.items()}
-
-    def write(temporary: Path) -> None:
-        with open(temporary, "wb") as file:
-            np.savez(file, **arrays)
-
-    write_atomically(path, write)
+    save_checkpoint(path, arrays)
 
 
 def load_run(path: Path, fingerprint: str, start: RunState) -> RunState:
@@ -76,11 +67,12 @@ def load_run(path: Path, fingerprint: str, start: RunState) -> RunState:
     ValueError
         if the file is damaged or belongs to another run; the message names the file.
     """
-    try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-            arrays = dict(file)
-        if str(arrays["fingerprint"]) != fingerprint:
-            raise WrongRun
+    arrays = load_checkpoint(path)
+    if str(arrays.get("fingerprint", fingerprint)) != fingerprint:
+        raise ValueError(
+            f"checkpoint={str(path)!r} belongs to another run: give another path, or delete it"
+        )
+    with reading_checkpoint(path):
         records = [dict[str, Any]() for _ in range(int(arrays["records"]))]
         for name, array in arrays.items():
             if name.startswith("record."):
@@ -90,12 +82,4 @@ def load_run(path: Path, fingerprint: str, start: RunState) -> RunState:
         state = [_like(leaf, arrays[f"state.{i}"]) for i, leaf in enumerate(leaves)]
         done = int(arrays["done"])
         seconds = {name: float(arrays[f"seconds.{name}"]) for name in start.seconds}
-    except WrongRun:
-        raise ValueError(
-            f"checkpoint={str(path)!r} belongs to another run: give another path, or delete it"
-        ) from None
-    except DAMAGE as error:
-        raise ValueError(
-            f"checkpoint={str(path)!r} cannot be read ({error}): delete it to start anew"
-        ) from error
     return RunState(done, jax.tree.unflatten(tree, state), tuple(records), seconds)

@@ -18,8 +18,8 @@ from jaxexpr import laws
 from jaxexpr._core import checks
 from jaxexpr._core.calls import advised
 from jaxexpr._core.fingerprint import fingerprint
-from jaxexpr._core.precision import precision
 from jaxexpr._core.progress import Bar, Progress
+from jaxexpr._core.x64 import precision
 from jaxexpr.ensemble.runner import Interrupted
 from jaxexpr.networks import Network
 from jaxexpr.training import checkpoints, parallel, track

@@ -13,8 +13,8 @@ from flax import nnx
 from numpy.typing import ArrayLike
 
 from jaxexpr._core.calls import elsewhere
-from jaxexpr._core.precision import precision
 from jaxexpr._core.spellings import ATTRIBUTES
+from jaxexpr._core.x64 import precision
 from jaxexpr.networks import Network
 from jaxexpr.params import Params
 from jaxexpr.training import parallel

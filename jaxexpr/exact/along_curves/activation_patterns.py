@@ -9,8 +9,8 @@ import numpy as np
 
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
-from jaxexpr._core.precision import precision
 from jaxexpr._core.shapes import Float, Int, Shaped
+from jaxexpr._core.x64 import precision
 from jaxexpr.activations import Activation
 from jaxexpr.curves import Curve, as_curve
 from jaxexpr.exact.along_curves.solve import pieces

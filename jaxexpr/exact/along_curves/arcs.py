@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxexpr._core import bits
+from jaxexpr._core import packed_bits
 from jaxexpr._core.linalg import dot, norms, power_of_two
 from jaxexpr._core.shapes import Array, Bool, Float, Int
 from jaxexpr.activations import Activation
@@ -136,10 +136,10 @@ def advance(
         for before, after in ((ends[0], ends[1]), (ends[1], ends[2])):
             strict = ((before > level) & (after < level)) | ((before < level) & (after > level))
             crosses.append(strict)
-    crossings = crossing_rows.find(bits.pack_all(crosses, pieces), new)
+    crossings = crossing_rows.find(packed_bits.pack_all(crosses, pieces), new)
 
     # Closed form: c + r cos(t - phase) = level, on the rising or the falling side.
-    packed_units = bits.word_count(units) * bits.WORD
+    packed_units = packed_bits.word_count(units) * packed_bits.WORD
     unit, half = crossings.unit % packed_units, (crossings.unit // packed_units) % 2
     level = jnp.asarray(levels)[crossings.unit // (2 * packed_units)] if levels.size else 0
     real = jnp.arange(new, dtype=jnp.int32) < crossings.total
@@ -185,7 +185,7 @@ def advance(
     states = [(highest + lowest > 2 * level) & (highest - level > slack) for level in levels]
     z = _arc_image(h, states, activation)
 
-    state = bits.pack_all(states, size)
+    state = packed_bits.pack_all(states, size)
     lowest_layer = jnp.where(old, arcs.lowest_layer[join.left], crossing_rows.NEVER)
     count = jnp.minimum(join.real, size)
     changed = crossing_rows.changes(state, count, lowest_layer, index)

@@ -18,10 +18,10 @@ from jax import lax
 from jaxexpr import activations
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
-from jaxexpr._core.precision import precision
 from jaxexpr._core.progress import Bar, Progress
 from jaxexpr._core.shapes import Array, Float, Int
 from jaxexpr._core.threads import in_spans
+from jaxexpr._core.x64 import precision
 from jaxexpr.curves import Curve
 from jaxexpr.exact.along_curves import capacity, segments, solve, traverse
 from jaxexpr.exact.along_curves.capacity import Block, Capacity

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxexpr._core.bits import WORD, ones
+from jaxexpr._core.packed_bits import WORD, ones
 from jaxexpr._core.shapes import Array, Bool, Int, UInt32
 
 

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxexpr._core.bits import distinct
 from jaxexpr._core.linalg import power_of_two
+from jaxexpr._core.packed_bits import distinct
 from jaxexpr._core.shapes import Array, Bool, Float, Int, UInt32
 from jaxexpr.exact.along_curves.arcs import Arcs
 from jaxexpr.exact.along_curves.level_crossings import Parts, round_parts, states_of, turning

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxexpr._core import bits
+from jaxexpr._core import packed_bits
 from jaxexpr._core.linalg import dot, norms, power_of_two
 from jaxexpr._core.shapes import Array, Bool, Float, Int, UInt32
 from jaxexpr.exact.along_curves.arcs import Arcs
@@ -180,13 +180,13 @@ def count_crossings(
     totals, firsts, lasts = [], [], []
     for level in levels:
         states = states_of(parts, level * scale if level else 0.0)
-        inside = sum(bits.ones(bits.pack(x)) for x in (*states.crosses, states.inner))
-        between = bits.pack(states.stops[:-1]) ^ bits.pack(states.begins[1:])
+        inside = sum(packed_bits.ones(packed_bits.pack(x)) for x in (*states.crosses, states.inner))
+        between = packed_bits.pack(states.stops[:-1]) ^ packed_bits.pack(states.begins[1:])
         total = jnp.sum(jnp.where(real, inside, 0), dtype=jnp.int32)
-        total += jnp.sum(jnp.where(joined, bits.ones(between), 0), dtype=jnp.int32)
+        total += jnp.sum(jnp.where(joined, packed_bits.ones(between), 0), dtype=jnp.int32)
         totals.append(total)
-        firsts.append(bits.pack(states.begins[:1])[0])
-        lasts.append(bits.pack(lax.dynamic_slice_in_dim(states.stops, parts.real - 1, 1))[0])
+        firsts.append(packed_bits.pack(states.begins[:1])[0])
+        lasts.append(packed_bits.pack(lax.dynamic_slice_in_dim(states.stops, parts.real - 1, 1))[0])
     if not levels:
         none = jnp.zeros((0, 1), jnp.uint32)
         return Counted(jnp.zeros(0, jnp.int32), none, none, finite)

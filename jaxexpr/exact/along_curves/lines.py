@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxexpr._core import bits, checks
+from jaxexpr._core import checks, packed_bits
 from jaxexpr._core.linalg import dot, norms, power_of_two
 from jaxexpr._core.shapes import Array, Bool, Float, Int, UInt32
 from jaxexpr.activations import Activation
@@ -150,7 +150,7 @@ def advance(
         return scaled
 
     def beyond(h: Float[Array, "p k"], weight: Float[Array, "p"]) -> UInt32[Array, "p words"]:
-        return bits.pack_all([h > x * weight[:, None] for x in levels], h.shape[0])
+        return packed_bits.pack_all([h > x * weight[:, None] for x in levels], h.shape[0])
 
     h = dot(rows.z, weights) + rows.weight[:, None] * biases[None]
     image_norms = jnp.sqrt(jnp.sum(rows.z * rows.z, axis=1))
@@ -158,12 +158,12 @@ def advance(
     finite = jnp.isfinite(jnp.max(jnp.maximum(jnp.abs(h), slack)))
     h = snapped(h, rows.weight, slack, jnp.ones_like(rows.weight))
     above = beyond(h, rows.weight)
-    below = bits.pack_all([h < x * rows.weight[:, None] for x in levels], total)
+    below = packed_bits.pack_all([h < x * rows.weight[:, None] for x in levels], total)
     strict = (above[:-1] & below[1:]) | (below[:-1] & above[1:])
     crossings = crossing_rows.find(strict, new)
 
     # Position of each crossing on its piece, in order; coinciding crossings become one.
-    packed_units = bits.word_count(units) * bits.WORD
+    packed_units = packed_bits.word_count(units) * packed_bits.WORD
     unit = crossings.unit % packed_units
     level = jnp.asarray(levels)[crossings.unit // packed_units] if levels.size else 0
     left = h[crossings.row, unit] - level * rows.weight[crossings.row]

@@ -22,8 +22,8 @@ from jax import lax
 from jaxexpr import activations
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
-from jaxexpr._core.precision import precision
 from jaxexpr._core.shapes import Array, Float, Int, Shaped
+from jaxexpr._core.x64 import precision
 from jaxexpr.curves import Curve
 from jaxexpr.exact.along_curves import capacity, crossing_rows, level_crossings, segments, traverse
 from jaxexpr.exact.along_curves.capacity import Block, Capacity

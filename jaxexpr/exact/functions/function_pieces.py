@@ -25,8 +25,8 @@ from numpy.typing import ArrayLike
 from jaxexpr import curves
 from jaxexpr._core import checks
 from jaxexpr._core.calls import explained
-from jaxexpr._core.precision import double_enabled
 from jaxexpr._core.progress import Bar, Progress
+from jaxexpr._core.x64 import double_enabled
 from jaxexpr.exact.functions.equations import Array, Crossing, Equation, StateChanges
 from jaxexpr.exact.functions.evaluator import Walk, steps
 from jaxexpr.exact.functions.linear_rules import real
