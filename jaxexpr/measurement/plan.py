@@ -140,7 +140,7 @@ def plan(
     if method == "exact" and points is not None:
         raise ValueError(f"points={checks.shown(points)} with method='exact': leave points out")
     if points is not None:
-        checks.integer("points", points, minimum=2 if method == "grid" else 1)
+        points = checks.integer("points", points, minimum=2 if method == "grid" else 1)
     has_exact = connected and activation.piecewise_linear and has_pieces(curve)
     groups: dict[str, list[Case]] = {}
     for probe in requested:
