@@ -93,9 +93,8 @@ def test_drawing_returns_the_axes_it_was_given(made):
 def test_datasets_of_several_networks_are_joined_and_give_their_estimates():
     rng = np.random.default_rng(5)
     few, many = (Estimate.of(rng.normal(size=(n, 3)), "growth") for n in (40, 90))
-    data = results.concat(
-        {8: results.dataset({"growth": few}), 64: results.dataset({"growth": many})}, "width"
-    )
+    parts = {64: results.dataset({"growth": many}), 8: results.dataset({"growth": few})}
+    data = results.concat(parts, "width")
     assert data.growth.dims == ("width", "layer")
     for width, made in ((8, few), (64, many)):
         again = results.estimate_of(data.sel(width=width), "growth")

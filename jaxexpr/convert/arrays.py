@@ -85,7 +85,7 @@ def as_params(
     """Check that shapes of layers fit; omit the readout. named : names of the layers, if any."""
     if not layers or (readout and len(layers) < 2):
         fix = "say readout=False if an activation follows the last one" if layers else "give some"
-        raise ValueError(f"{name} holds {len(layers)} layers, the read-out among them: {fix}")
+        raise ValueError(f"{name} holds {len(layers)} layers, the readout among them: {fix}")
     pairs = [(w, np.zeros(w.shape[1]) if b is None else b) for w, b in layers]
     for i in range(1, len(pairs) if named else 0):
         below, above = pairs[i - 1][0].shape, pairs[i][0].shape
